@@ -1,0 +1,1 @@
+"""Regression whose uncertainty can be trusted."""

@@ -1,0 +1,136 @@
+"""What a distribution, a sorter and a regularizer must offer. Nothing to inherit."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+__all__ = ["Distribution", "HasCdf", "PitValues", "Regularizer", "Sorter"]
+
+
+class PitValues(NamedTuple):
+    """PIT values ``F(y)`` with both tails at full precision.
+
+    In float32 a PIT value cannot come closer to 1 than 6e-8, while the survival value
+    ``1 - F(y)`` goes down to 1e-45. Everything that looks at the tails therefore
+    carries both, and their logarithms. All four have shape ``(..., n)``; gradients
+    flow through ``cdf`` and ``survival``.
+    """
+
+    cdf: Tensor
+    survival: Tensor
+    log_cdf: Tensor
+    log_survival: Tensor
+
+    @property
+    def key(self) -> Tensor:
+        """Detached values in the order of the PIT values, resolved in both tails.
+
+        It is the logarithm of the smaller tail, negative in the lower half and
+        positive in the upper one: a sort by it is right where float32 PIT values tie.
+        """
+        lower = self.cdf.detach() < self.survival.detach()
+        return torch.where(lower, self.log_cdf.detach(), -self.log_survival.detach())
+
+    def mirrored(self) -> "PitValues":
+        """PIT values of the mirrored problem, ``1 - F(y)``."""
+        return PitValues(self.survival, self.cdf, self.log_survival, self.log_cdf)
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> "PitValues":
+        """Apply one change of shape to all four tensors."""
+        return PitValues(*(function(values) for values in self))
+
+
+@runtime_checkable
+class HasCdf(Protocol):
+    """The least that a predicted law must offer: its distribution function."""
+
+    def cdf(self, value: Tensor, /) -> Tensor:
+        """Probability of a target at most ``value``."""
+        ...
+
+
+class Distribution(Protocol):
+    """A law for each row, of shape ``batch_shape``.
+
+    ``value`` and ``level`` are scalars or tensors of which one shape is the end of the
+    other: ``(n,)`` fits a batch of ``(n,)`` or ``(members, n)``, ``(k, n)`` asks ``k``
+    values of each row, and ``(n, 1)`` is refused.
+    """
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of the batch of laws."""
+        ...
+
+    @property
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``."""
+        ...
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of each row, shape ``batch_shape``."""
+        ...
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviation of each row, shape ``batch_shape``."""
+        ...
+
+    def cdf(self, value: Tensor, /) -> Tensor:
+        """Probability of a target at most ``value``."""
+        ...
+
+    def survival(self, value: Tensor, /) -> Tensor:
+        """Probability of a target above ``value``, precise in the upper tail."""
+        ...
+
+    def pit(self, value: Tensor, /) -> PitValues:
+        """Both tails of ``value`` and their logarithms."""
+        ...
+
+    def log_prob(self, value: Tensor, /) -> Tensor:
+        """Logarithm of the density at ``value``."""
+        ...
+
+    def quantile(self, level: Tensor | float, /) -> Tensor:
+        """Smallest value whose cdf reaches ``level``."""
+        ...
+
+    def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
+        """Central interval that holds the target with probability ``coverage``."""
+        ...
+
+    def sample(
+        self,
+        sample_shape: tuple[int, ...] = (),
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Draw targets, shape ``sample_shape + batch_shape``."""
+        ...
+
+    def crps(self, value: Tensor, /) -> Tensor:
+        """Continuous ranked probability score of ``value``; smaller is better."""
+        ...
+
+
+class Sorter(Protocol):
+    """Ascending sort of the last axis that carries gradients."""
+
+    def __call__(self, values: Tensor, /) -> Tensor:
+        """Sort ``(..., n)`` into ``(..., n)``."""
+        ...
+
+
+class Regularizer(Protocol):
+    """Distance of a batch of PIT values from the uniform law.
+
+    One that needs order statistics also takes ``sort=``, a ``Sorter``.
+    """
+
+    def __call__(self, pit: Tensor | PitValues, /) -> Tensor:
+        """Reduce PIT values ``(..., n)`` to ``(...)``."""
+        ...

@@ -1,0 +1,38 @@
+"""The check that every location-scale law makes of its parameters."""
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import ArrayLike, InputError, as_float_tensor
+
+__all__ = ["location_and_scale"]
+
+
+def location_and_scale(
+    location: ArrayLike, scale: ArrayLike, location_name: str, scale_name: str
+) -> tuple[Tensor, Tensor]:
+    """Return both as tensors of one shape and dtype, the scale above 0.
+
+    NaN passes: a diverged model must reach the check of its PIT values, whose text
+    says so, rather than fail here on a comparison.
+    """
+    scale_like = scale if isinstance(scale, Tensor) else None
+    location = as_float_tensor(location, name=location_name, like=scale_like)
+    scale = as_float_tensor(scale, name=scale_name, like=location)
+    if scale.ndim == 0:
+        scale = scale.expand(location.shape)
+    elif location.ndim == 0:
+        location = location.expand(scale.shape)
+    if location.shape != scale.shape:
+        raise InputError(
+            f"{location_name} and {scale_name} must have one shape, "
+            f"got {tuple(location.shape)} and {tuple(scale.shape)}."
+        )
+    if (scale <= 0).any():
+        raise InputError(
+            f"{scale_name} must be above 0, its smallest value is "
+            f"{scale.min().item():.4g}. Let the network predict "
+            "softplus(raw) + 1e-6, or exp(raw)."
+        )
+    dtype = torch.promote_types(location.dtype, scale.dtype)
+    return location.to(dtype), scale.to(dtype)

@@ -1,0 +1,164 @@
+"""What all our laws share: checked input, intervals, samples, selection of rows."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import (
+    ArrayLike,
+    InputError,
+    as_levels,
+    as_target,
+    check_between,
+    check_shapes,
+    pit_from_cdf,
+)
+from calibrant.contracts import PitValues
+
+__all__ = ["AbstractDistribution"]
+
+
+class AbstractDistribution(ABC):
+    """A law for each row; final classes supply the formulas.
+
+    A final class stores its parameters as tensors, names those that have the batch
+    shape first in ``_parameters``, and implements the abstract methods on tensors that
+    have been checked already.
+    """
+
+    #: Attributes that hold the parameters. Each has shape ``batch_shape + (...)``.
+    _parameters: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> torch.Size:
+        """Shape of the batch of laws."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Tensor:
+        """Variance of each row, shape ``batch_shape``."""
+
+    @abstractmethod
+    def _cdf(self, value: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _log_prob(self, value: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _quantile(self, level: Tensor) -> Tensor: ...
+
+    @abstractmethod
+    def _crps(self, value: Tensor) -> Tensor: ...
+
+    def _survival(self, value: Tensor) -> Tensor:
+        return 1 - self._cdf(value)
+
+    def _pit(self, value: Tensor) -> PitValues:
+        return pit_from_cdf(self._cdf(value))
+
+    @property
+    def _like(self) -> Tensor:
+        """A tensor with the law's dtype and device."""
+        parameter: Tensor = getattr(self, self._parameters[0])
+        return parameter
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The float type of the parameters."""
+        return self._like.dtype
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviation of each row, shape ``batch_shape``."""
+        return self.variance.sqrt()
+
+    def cdf(self, value: ArrayLike) -> Tensor:
+        """Probability of a target at most ``value``."""
+        return self._cdf(self._value(value))
+
+    def survival(self, value: ArrayLike) -> Tensor:
+        """Probability of a target above ``value``, precise in the upper tail."""
+        return self._survival(self._value(value))
+
+    def pit(self, value: ArrayLike) -> PitValues:
+        """Both tails of ``value`` and their logarithms, each precise."""
+        return self._pit(self._value(value))
+
+    def log_prob(self, value: ArrayLike) -> Tensor:
+        """Logarithm of the density at ``value``."""
+        return self._log_prob(self._value(value))
+
+    def crps(self, value: ArrayLike) -> Tensor:
+        r"""Continuous ranked probability score; 0 is perfect.
+
+        .. math:: \mathrm{CRPS}(F, y) = \int (F(t) - 1[t \ge y])^2 \, dt .
+
+        It is in the units of the target, and the absolute error of a point forecast.
+        """
+        return self._crps(self._value(value))
+
+    def quantile(self, level: ArrayLike) -> Tensor:
+        """Smallest value whose cdf reaches ``level``, which lies in [0, 1].
+
+        Shape: a scalar level gives ``batch_shape``, otherwise the rule for values.
+        """
+        levels = as_levels(level, like=self._like)
+        check_shapes(levels.shape, self.batch_shape, name="level")
+        return self._quantile(levels)
+
+    def quantiles(self, levels: ArrayLike) -> Tensor:
+        """Ask each row for the same ``k`` levels: ``(k,) -> batch_shape + (k,)``."""
+        each = as_levels(levels, like=self._like, name="levels")
+        if each.ndim != 1:
+            raise InputError(
+                f"levels must have shape (k,), got {tuple(each.shape)}. "
+                "For a level per row use quantile()."
+            )
+        return torch.stack([self._quantile(level) for level in each], dim=-1)
+
+    def interval(self, coverage: float) -> tuple[Tensor, Tensor]:
+        """Central interval that holds the target with probability ``coverage``."""
+        check_between(coverage, 0, 1, name="coverage")
+        tail = torch.tensor((1 - coverage) / 2, dtype=self.dtype).to(self._like.device)
+        return self._quantile(tail), self._quantile(1 - tail)
+
+    def sample(
+        self,
+        sample_shape: tuple[int, ...] = (),
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Draw targets without gradient, shape ``sample_shape + batch_shape``."""
+        with torch.no_grad():
+            return self._sample((*sample_shape, *self.batch_shape), generator)
+
+    def _sample(
+        self, shape: tuple[int, ...], generator: torch.Generator | None
+    ) -> Tensor:
+        like = self._like
+        uniform = torch.rand(
+            shape, generator=generator, dtype=like.dtype, device=like.device
+        )
+        # torch.rand can give exactly 0, where many laws have an infinite quantile.
+        return self._quantile(uniform.clamp_min(torch.finfo(like.dtype).tiny))
+
+    def _value(self, value: ArrayLike) -> Tensor:
+        values = as_target(value, like=self._like, name="value")
+        check_shapes(values.shape, self.batch_shape, name="value")
+        return values
+
+    def __len__(self) -> int:
+        if not self.batch_shape:
+            raise TypeError("a single law has no length")
+        return self.batch_shape[0]
+
+    def __repr__(self) -> str:
+        shape = tuple(self.batch_shape)
+        return f"{type(self).__name__}(batch_shape={shape}, dtype={self.dtype})"
