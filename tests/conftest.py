@@ -9,6 +9,9 @@ from hypothesis import settings
 settings.register_profile("calibrant", deadline=None, derandomize=True)
 settings.load_profile("calibrant")
 
+# The tests' tensors are small: a second thread costs more than it gives.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(autouse=True)
 def _float64_and_seed() -> Iterator[None]:

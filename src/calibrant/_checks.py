@@ -96,9 +96,16 @@ def pit_from_cdf(cdf: Tensor) -> PitValues:
 
 
 def as_pit(
-    values: ArrayLike | PitValues, *, name: str = "pit", validate: bool = True
+    values: ArrayLike | PitValues,
+    *,
+    name: str = "pit",
+    validate: bool = True,
+    single_rows: bool = False,
 ) -> PitValues:
-    """Return PIT values of shape ``(..., n)``, checked to lie in [0, 1]."""
+    """Return PIT values of shape ``(..., n)``, checked to lie in [0, 1].
+
+    ``single_rows`` says that ``(members, 1)`` is meant: many batches of one row.
+    """
     if isinstance(values, PitValues):
         return values
     pit = as_float_tensor(values, name=name)
@@ -106,7 +113,8 @@ def as_pit(
         raise InputError(
             f"{name} must have shape (..., n) with n >= 1, got {tuple(pit.shape)}."
         )
-    check_rows_last(pit.shape, name=name)
+    if not single_rows:
+        check_rows_last(pit.shape, name=name)
     if validate:
         outside = ~((pit >= 0) & (pit <= 1))  # also true for NaN
         if outside.any():

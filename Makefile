@@ -1,0 +1,51 @@
+# Needs make, python3 (3.11 or newer) and pip. `make help` lists the targets.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PEERS_READY := $(VENV)/.peers-ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help environment reproduce test checks format quick test-peers clean
+
+help: ## List the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+# constraints.txt pins every version for Python 3.11, the reference interpreter.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+$(PEERS_READY): $(READY)
+	$(INSTALL) --constraint constraints.txt --editable ".[dev,peers]"
+	@touch $@
+
+environment: $(READY) ## Set up .venv with everything that development needs
+
+reproduce: $(READY) ## Demonstrate the method on generated data (about a minute)
+	$(BIN)/python examples/demonstration.py --out reproduction
+
+checks: $(READY) ## Lint, format, types, layers, spelling
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell src tests examples docs README.md CHANGELOG.md CONTRIBUTING.md
+
+test: checks ## All checks and all tests, with branch coverage
+	$(BIN)/pytest --cov --cov-report=term
+
+quick: $(READY) ## The tests that train nothing
+	$(BIN)/pytest -m "not slow"
+
+test-peers: $(PEERS_READY) ## Other libraries as oracles
+	$(BIN)/pytest tests/peers -o addopts="--strict-markers --strict-config -ra --import-mode=importlib"
+
+format: $(READY) ## Mend what can be mended by machine
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove the environment and everything generated
+	rm -rf $(VENV) reproduction build dist .coverage

@@ -1,0 +1,123 @@
+"""From names and predictions to what a regularizer computes with."""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import (
+    ArrayLike,
+    InputError,
+    as_pit,
+    as_target,
+    check_rows_last,
+    check_shapes,
+    find_part,
+)
+from calibrant.contracts import PitValues, Regularizer, Sorter
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
+from calibrant.regularizers import REGULARIZERS, STRENGTHS
+from calibrant.sorting import SORTERS
+
+__all__ = ["default_strength", "full_precision", "pit_of", "resolve_regularizer"]
+
+
+def full_precision(prediction: object, y: ArrayLike | None) -> torch.autocast:
+    """Context that switches autocast off on the device of the batch."""
+    tensors = [each for each in (y, prediction) if isinstance(each, Tensor)]
+    kind = tensors[0].device.type if tensors else "cpu"
+    return torch.autocast(device_type=kind, enabled=False)
+
+
+def resolve_regularizer(
+    regularizer: str | Regularizer, sort: str | Sorter | None
+) -> Callable[[PitValues], Tensor]:
+    """Return the regularizer as a function of PIT values, its sort bound to it."""
+    function = find_part(regularizer, REGULARIZERS, name="regularizer")
+    if sort is None:
+        return function
+    if "sort" not in inspect.signature(function).parameters:
+        raise InputError(
+            f"the regularizer {_name_of(regularizer)} does not sort, so sort={sort!r} "
+            "has no effect on it. Leave sort out."
+        )
+    sorter = find_part(sort, SORTERS, name="sort")
+    return partial(function, sort=sorter)
+
+
+def default_strength(regularizer: str | Regularizer, strength: float | None) -> float:
+    """Return the given strength, else the one that the table's entry is made for."""
+    if strength is None:
+        if not isinstance(regularizer, str):
+            raise InputError(
+                f"strength must be given with a regularizer of your own "
+                f"({_name_of(regularizer)}); only names have a default strength."
+            )
+        return STRENGTHS.get(regularizer, 1.0)
+    if not 0 <= strength < float("inf"):
+        raise InputError(f"strength must be finite and at least 0, got {strength}.")
+    return float(strength)
+
+
+def pit_of(
+    prediction: Any,  # noqa: ANN401  (whatever as_distribution takes, or PIT values)
+    y: ArrayLike | None,
+    *,
+    dim: int = -1,
+    validate: bool = True,
+) -> tuple[PitValues, AbstractDistribution | None]:
+    """Return PIT values with the rows on the last axis, and the law if there is one."""
+    single_rows = dim != -1 or not validate
+    if y is None:
+        if not isinstance(prediction, Tensor | PitValues):
+            raise InputError(
+                f"with a distribution the target y is needed as well, got only a "
+                f"{type(prediction).__name__}. Call regularizer(distribution, y), or "
+                "regularizer(pit) with PIT values."
+            )
+        pit = as_pit(
+            _rows_last(prediction, dim), validate=validate, single_rows=single_rows
+        )
+        return pit, None
+    if isinstance(prediction, Tensor | PitValues):
+        raise InputError(
+            "with a target y the first argument must be a distribution, got a "
+            f"{type(prediction).__name__}. A network's raw output is not one: wrap it, "
+            "for instance torch.distributions.Normal(mean, std)."
+        )
+    law = as_distribution(prediction)
+    target = as_target(y)
+    check_shapes(target.shape, law.batch_shape, name="y")
+    pit = law.pit(target)
+    if not single_rows:
+        check_rows_last(pit.cdf.shape, name="the distribution's batch shape")
+    if pit.cdf.ndim == 0:
+        raise InputError(
+            "a regularizer compares many rows, got a distribution and a target of "
+            "shape (). Give it the whole batch at once."
+        )
+    if validate and bool(torch.isnan(pit.cdf).any()):
+        bad = int(torch.isnan(pit.cdf).sum())
+        raise InputError(
+            f"the predicted distribution must be finite: {bad} of {pit.cdf.numel()} "
+            "PIT values are NaN. The model's mean or spread is NaN or infinite, most "
+            "often because training diverged: lower the learning rate, clip gradients, "
+            "or look for NaN in the inputs."
+        )
+    return pit.map(lambda values: values.movedim(dim, -1)), law
+
+
+def _rows_last(values: Tensor | PitValues, dim: int) -> Tensor | PitValues:
+    if isinstance(values, PitValues):
+        return values.map(lambda each: each.movedim(dim, -1))
+    return values.movedim(dim, -1) if values.ndim else values
+
+
+def _name_of(regularizer: str | Regularizer) -> str:
+    if isinstance(regularizer, str):
+        return repr(regularizer)
+    return str(getattr(regularizer, "__name__", type(regularizer).__name__))

@@ -1,0 +1,222 @@
+"""The other regularizers against closed forms and their stated expectations."""
+
+import math
+
+import pytest
+import torch
+from scipy.integrate import quad
+from scipy.stats import beta
+from torch import Tensor
+
+from calibrant import (
+    Gaussian,
+    InputError,
+    beta_kernel_entropy,
+    cramer_von_mises,
+    cumulative_kl,
+    cumulative_kl_divergence,
+    cumulative_residual_entropy,
+    expected_cumulative_kl,
+    kernel_calibration,
+    quantile_distance,
+    spacing_entropy,
+)
+from calibrant._checks import pit_from_cdf
+from calibrant.regularizers.cramer_von_mises import expected_cramer_von_mises
+from calibrant.regularizers.kernel_calibration import expected_kernel_calibration
+from calibrant.regularizers.quantile_distance import expected_quantile_distance
+from calibrant.regularizers.spacing_entropy import expected_spacing_entropy
+
+DRAWS = 4000
+
+
+def assert_mean(values: Tensor, expected: float) -> None:
+    error = float(values.std()) / math.sqrt(len(values))
+    assert abs(float(values.mean()) - expected) < 4 * error
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 200])
+def test_expectations_at_perfect_calibration(
+    n: int, generator: torch.Generator
+) -> None:
+    # As PitValues, because a plain (draws, 1) is refused as a likely mistake.
+    pit = pit_from_cdf(torch.rand(DRAWS, n, generator=generator))
+    assert_mean(cramer_von_mises(pit), expected_cramer_von_mises(n))
+    assert_mean(quantile_distance(pit), expected_quantile_distance(n))
+    assert_mean(quantile_distance(pit, power=2), expected_quantile_distance(n, power=2))
+    assert_mean(kernel_calibration(pit), expected_kernel_calibration(n))
+    if n > 1:
+        assert_mean(spacing_entropy(pit), expected_spacing_entropy(n))
+        assert_mean(
+            spacing_entropy(pit, spacing=1), expected_spacing_entropy(n, spacing=1)
+        )
+    else:
+        assert (spacing_entropy(pit) == 0).all()
+        assert expected_spacing_entropy(1) == 0
+
+
+@pytest.mark.parametrize(("n", "stated"), [(32, 0.036), (128, 0.013), (512, 0.0048)])
+def test_expectation_of_the_beta_kernel_form_is_as_stated(
+    n: int, stated: float, generator: torch.Generator
+) -> None:
+    values = beta_kernel_entropy(torch.rand(1000, n, generator=generator))
+    error = float(values.std()) / math.sqrt(1000)
+    assert abs(float(values.mean()) - stated) < 4 * error + 0.01 * stated
+
+
+@pytest.mark.parametrize(
+    "expectation",
+    [
+        expected_cumulative_kl,
+        expected_cramer_von_mises,
+        expected_kernel_calibration,
+        expected_quantile_distance,
+        expected_spacing_entropy,
+    ],
+)
+def test_expectations_refuse_no_rows(expectation: object) -> None:
+    with pytest.raises(InputError, match="must be at least 1, got 0"):
+        expectation(0)  # type: ignore[operator]
+
+
+def test_cramer_von_mises_is_the_integral(generator: torch.Generator) -> None:
+    pit = torch.rand(7, generator=generator).sort().values
+    edges = [0.0, *pit.tolist(), 1.0]
+    integral = sum(
+        quad(lambda p, share=i / 7: (share - p) ** 2, edges[i], edges[i + 1])[0]
+        for i in range(8)
+    )
+    assert abs(float(cramer_von_mises(pit)) - integral) < 1e-12
+
+
+@pytest.mark.parametrize("spacing", [1, 4, 16])
+def test_spacing_entropy_is_zero_for_evenly_spread_values(spacing: int) -> None:
+    n = 32
+    pit = torch.arange(1, n + 1) / (n + 1)
+    value = spacing_entropy(pit[torch.randperm(n)], spacing=spacing)
+    torch.testing.assert_close(value, torch.zeros(()))
+
+
+def test_spacing_entropy_is_the_log_of_the_shrinkage() -> None:
+    n, shrink = 20, 0.25
+    pit = 0.5 + shrink * (torch.arange(1, n + 1) / (n + 1) - 0.5)
+    value = spacing_entropy(pit, spacing=2)
+    torch.testing.assert_close(value, -torch.tensor(shrink).log())
+
+
+@pytest.mark.parametrize("n", [2, 3, 17, 64, 65])
+def test_spacing_entropy_takes_a_short_batch(
+    n: int, generator: torch.Generator
+) -> None:
+    pit = torch.rand(n, generator=generator)
+    root = spacing_entropy(pit, spacing=math.isqrt(n))
+    torch.testing.assert_close(spacing_entropy(pit), root)
+    if n <= 64:  # the authors' own code gives NaN here
+        torch.testing.assert_close(spacing_entropy(pit, spacing=64), root)
+
+
+def test_a_large_spacing_rewards_over_confidence_as_documented(
+    generator: torch.Generator,
+) -> None:
+    y = torch.randn(200, 512, generator=generator)
+    ratios = torch.arange(0.6, 1.2, 0.05)
+
+    def best_ratio(spacing: int) -> float:
+        means = [
+            spacing_entropy(Gaussian(torch.zeros(512), ratio).cdf(y), spacing=spacing)
+            .mean()
+            .item()
+            for ratio in ratios
+        ]
+        return float(ratios[means.index(min(means))])
+
+    assert abs(best_ratio(64) - 0.75) < 0.06
+    assert abs(best_ratio(22) - 0.9) < 0.06
+    assert abs(best_ratio(8) - 0.95) < 0.06
+
+
+def test_quantile_distance_by_hand() -> None:
+    pit = torch.tensor([0.9, 0.1])
+    gaps = [abs(0.1 - 1 / 3), abs(0.9 - 2 / 3)]
+    assert abs(float(quantile_distance(pit)) - sum(gaps) / 2) < 1e-15
+    squares = sum(gap**2 for gap in gaps) / 2
+    assert abs(float(quantile_distance(pit, power=2)) - squares) < 1e-15
+
+
+def test_kernel_calibration_becomes_the_integral_as_the_kernel_narrows(
+    generator: torch.Generator,
+) -> None:
+    pit = torch.rand(40, generator=generator) ** 2
+    sharp = kernel_calibration(pit, bandwidth=1e-5, levels=4096)
+    assert abs(float(sharp - cramer_von_mises(pit))) < 1e-4
+
+
+def test_beta_kernel_entropy_is_the_divergence_of_its_density(
+    generator: torch.Generator,
+) -> None:
+    pit, width = torch.rand(6, generator=generator), 0.1
+
+    def density(t: float) -> float:
+        return float(beta(t / width + 1, (1 - t) / width + 1).pdf(pit.numpy()).mean())
+
+    expected = quad(lambda t: density(t) * math.log(density(t)) - density(t) + 1, 0, 1)
+    value = beta_kernel_entropy(pit, bandwidth=width)
+    assert abs(float(value) - expected[0]) < 1e-8
+
+
+def test_cumulative_residual_entropy_of_known_laws(
+    generator: torch.Generator,
+) -> None:
+    uniform = torch.rand(100_000, generator=generator)
+    assert abs(float(cumulative_residual_entropy(uniform)) - 0.25) < 2e-3
+    exponential = -uniform.clamp_min(1e-12).log() * 3
+    assert abs(float(cumulative_residual_entropy(exponential)) - 3) < 0.1
+    constant = torch.full((2, 5), 4.0)
+    assert (cumulative_residual_entropy(constant) == 0).all()
+
+
+def test_divergence_of_two_samples(generator: torch.Generator) -> None:
+    first = torch.rand(3, 40, generator=generator)
+    torch.testing.assert_close(
+        cumulative_kl_divergence(first, first.flip(-1)), torch.zeros(3)
+    )
+    # By hand: S = {1, 2}, T = {3}; survival of S is 1, 1/2 on [1, 2), of T 1 up to 3.
+    by_hand = 0.5 * math.log(0.5) - 1.5 + 3
+    value = cumulative_kl_divergence(torch.tensor([1.0, 2.0]), torch.tensor([3.0]))
+    torch.testing.assert_close(value, torch.tensor(by_hand))
+    # A sample of the uniform law in place of the law itself: Proposition 2.
+    pit = torch.rand(500, generator=generator) ** 2
+    grid = torch.linspace(0, 1, 200_001)
+    assert abs(float(cumulative_kl_divergence(pit, grid) - cumulative_kl(pit))) < 1e-4
+
+
+def test_divergence_of_two_samples_is_never_negative_and_has_a_gradient(
+    generator: torch.Generator,
+) -> None:
+    first = torch.rand(50, 12, generator=generator)
+    second = torch.cat([torch.rand(50, 30, generator=generator), torch.ones(50, 1)], -1)
+    assert (cumulative_kl_divergence(first, second) >= -1e-12).all()
+    assert torch.autograd.gradcheck(
+        lambda x: cumulative_kl_divergence(x, second[0]), [first[0].requires_grad_()]
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "match"),
+    [
+        (lambda: spacing_entropy(torch.rand(9), spacing=0), "spacing must be at least"),
+        (lambda: quantile_distance(torch.rand(9), power=3), "power must be 1 or 2"),
+        (lambda: kernel_calibration(torch.rand(9), bandwidth=0.0), "bandwidth must be"),
+        (lambda: kernel_calibration(torch.rand(9), levels=0), "levels must be at least"),
+        (lambda: beta_kernel_entropy(torch.rand(9), bandwidth=-1.0), "bandwidth must"),
+        (lambda: cumulative_residual_entropy([-1.0, 2.0]), "smallest is -1"),
+        (lambda: cumulative_residual_entropy([]), r"n >= 1, got \(0,\)"),
+        (
+            lambda: cumulative_kl_divergence(torch.rand(2, 3), torch.rand(3)),
+            r"same leading shape, got \(2, 3\) and \(3,\)",
+        ),
+    ],
+)
+def test_refuses_bad_options(call: object, match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        call()  # type: ignore[operator]

@@ -1,0 +1,122 @@
+"""ConditionalRegularizer: groups, keys, and what the marginal form cannot see."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import (
+    ConditionalRegularizer,
+    Gaussian,
+    GaussianMixture,
+    InputError,
+    QuantileRegularizer,
+    cumulative_kl,
+)
+
+
+def by_hand(pit: Tensor, key: Tensor, groups: int) -> float:
+    """Loop over groups of rows sorted by the key, weighted by their size."""
+    rows = torch.tensor_split(pit[key.argsort(stable=True)], groups)
+    return sum(len(part) / len(pit) * float(cumulative_kl(part)) for part in rows)
+
+
+@pytest.mark.parametrize("n", [64, 66, 67])
+def test_is_the_mean_over_groups_and_keys(n: int, generator: torch.Generator) -> None:
+    mean, std = torch.randn(n, generator=generator), torch.rand(n) + 0.5
+    y = torch.randn(n, generator=generator)
+    pit = Gaussian(mean, std).cdf(y)
+    expected = (by_hand(pit, std, 4) + by_hand(pit, mean, 4)) / 2
+    value = ConditionalRegularizer(strength=1)(Gaussian(mean, std), y)
+    assert abs(float(value) - expected) < 1e-12
+    columns = torch.randn(n, 2, generator=generator)
+    value = ConditionalRegularizer(by=["features"], groups=3, strength=1)(
+        (mean, std), y, columns
+    )
+    expected = sum(by_hand(pit, column, 3) for column in columns.T) / 2
+    assert abs(float(value) - expected) < 1e-12
+
+
+def test_one_group_is_the_marginal_form(generator: torch.Generator) -> None:
+    law = Gaussian(torch.zeros(50), torch.rand(50, generator=generator) + 0.5)
+    y = torch.randn(50, generator=generator)
+    torch.testing.assert_close(
+        ConditionalRegularizer(groups=1)(law, y), QuantileRegularizer()(law, y)
+    )
+
+
+def test_sees_what_the_marginal_form_does_not(generator: torch.Generator) -> None:
+    # True spread 1 everywhere; predicted 0.5 and 2 in equal shares, chosen so that
+    # the two mistakes partly hide each other in the marginal law.
+    n = 4000
+    std = torch.where(torch.arange(n) % 2 == 0, 0.5, 2.0)
+    y = torch.randn(n, generator=generator)
+    law = Gaussian(torch.zeros(n), std)
+    marginal = QuantileRegularizer(strength=1)(law, y)
+    within = ConditionalRegularizer(by=["spread"], groups=2, strength=1)(law, y)
+    assert within > 5 * marginal
+
+
+def test_gradient_reaches_the_parameters_but_not_the_keys(
+    generator: torch.Generator,
+) -> None:
+    mean = torch.randn(16, generator=generator, requires_grad=True)
+    std = (torch.rand(16, generator=generator) + 0.5).requires_grad_()
+    y = torch.randn(16, generator=generator)
+    assert torch.autograd.gradcheck(
+        lambda m, s: ConditionalRegularizer(groups=2)(Gaussian(m, s), y), [mean, std]
+    )
+
+
+def test_short_batches_make_fewer_groups(generator: torch.Generator) -> None:
+    for n in (1, 2, 7, 8, 15, 16, 31):
+        law = Gaussian(torch.zeros(n), torch.rand(n, generator=generator) + 0.5)
+        y = torch.randn(n, generator=generator)
+        value = ConditionalRegularizer(by=["spread"], strength=1)(law, y)
+        groups = max(1, min(4, n // 8))
+        expected = by_hand(law.cdf(y), law.stddev, groups)
+        assert abs(float(value) - expected) < 1e-12
+
+
+def test_takes_stacks_mixtures_and_every_regularizer(
+    generator: torch.Generator,
+) -> None:
+    y = torch.randn(40, generator=generator)
+    std = torch.rand(3, 40, generator=generator) + 0.5
+    stack = Gaussian(torch.zeros(3, 40), std)
+    values = ConditionalRegularizer()(stack, y)
+    assert values.shape == (3,)
+    alone = ConditionalRegularizer()(Gaussian(torch.zeros(40), std[1]), y)
+    torch.testing.assert_close(values[1], alone)
+    mixture = GaussianMixture(torch.randn(3, 40, generator=generator), std)
+    for name in ("spacing_entropy", "kernel_calibration", "cramer_von_mises"):
+        assert ConditionalRegularizer(name)(mixture, y).shape == ()
+    assert torch.isfinite(ConditionalRegularizer(sort="soft")(mixture, y))
+    assert "groups=4" in repr(ConditionalRegularizer())
+
+
+LAW = Gaussian(torch.zeros(8, dtype=torch.float64), torch.ones(8, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("options", "arguments", "match"),
+    [
+        ({"by": ["width"]}, None, r"by must be a list of keys out of spread, mean"),
+        ({"by": "spread"}, None, r"by must be a list"),
+        ({"by": []}, None, r"by must be a list"),
+        ({"groups": 0}, None, r"got groups=0"),
+        ({"by": ["features"]}, (LAW, torch.zeros(8)), r"exactly when.*left out"),
+        ({}, (LAW, torch.zeros(8), torch.zeros(8, 1)), r"exactly when.*given"),
+        (
+            {"by": ["features"]},
+            (LAW, torch.zeros(8), torch.zeros(7, 1)),
+            r"\(n, columns\) with n = 8, got \(7, 1\)",
+        ),
+        ({}, (torch.rand(8), None), r"needs the distribution and y"),
+    ],
+)
+def test_bad_input_is_refused(
+    options: dict[str, object], arguments: tuple[object, ...] | None, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        regularizer = ConditionalRegularizer(**options)  # type: ignore[arg-type]
+        regularizer(*(arguments or (LAW, torch.zeros(8))))

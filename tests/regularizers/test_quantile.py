@@ -1,0 +1,265 @@
+"""QuantileRegularizer: what it accepts, its memory, autocast, and bad input."""
+
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import (
+    Beta,
+    Gamma,
+    Independent,
+    Laplace,
+    MixtureSameFamily,
+    Normal,
+    StudentT,
+)
+from torch.distributions.categorical import Categorical
+
+from calibrant import (
+    REGULARIZERS,
+    Gaussian,
+    GaussianMixture,
+    InputError,
+    QuantileRegularizer,
+    cramer_von_mises,
+    cumulative_kl,
+    neural_sort,
+)
+
+
+@pytest.fixture
+def y(generator: torch.Generator) -> Tensor:
+    return torch.randn(40, generator=generator)
+
+
+def test_the_default_is_the_papers(y: Tensor) -> None:
+    law = Normal(torch.zeros(40), torch.ones(40))
+    regularizer = QuantileRegularizer()
+    torch.testing.assert_close(regularizer(law, y), 20 * cumulative_kl(law.cdf(y)))
+    assert "cumulative_kl" in repr(regularizer)
+    assert "strength=20" in repr(regularizer)
+
+
+def test_is_one_line_in_the_loss_of_a_module(y: Tensor) -> None:
+    network = nn.Linear(3, 2)
+    regularizer = QuantileRegularizer()
+    mean, raw = network(torch.randn(40, 3)).unbind(-1)
+    law = Normal(mean, nn.functional.softplus(raw))
+    loss = -law.log_prob(y).mean() + regularizer(law, y)
+    loss.backward()
+    assert network.weight.grad is not None
+    assert torch.isfinite(network.weight.grad).all()
+    assert not list(regularizer.parameters())
+    assert not regularizer.state_dict()
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Normal(torch.zeros(40), torch.ones(40)),
+        Laplace(torch.zeros(40), torch.ones(40)),
+        Gaussian(torch.zeros(40), torch.ones(40)),
+        GaussianMixture(torch.zeros(3, 40), torch.ones(3, 40)),
+        (torch.zeros(40), torch.ones(40)),
+    ],
+    ids=["torch-normal", "torch-laplace", "gaussian", "mixture", "pair"],
+)
+def test_takes_any_law_with_a_cdf(law: object, y: Tensor) -> None:
+    value = QuantileRegularizer()(law, y)
+    from calibrant import as_distribution
+
+    torch.testing.assert_close(value, 20 * cumulative_kl(as_distribution(law).cdf(y)))
+
+
+def test_takes_torch_laws_that_are_not_converted() -> None:
+    y = torch.rand(30) + 0.1
+    law = Gamma(torch.full((30,), 2.0), torch.full((30,), 3.0))
+    value = QuantileRegularizer()(law, y)
+    torch.testing.assert_close(value, 20 * cumulative_kl(law.cdf(y)))
+    student = StudentT(torch.full((30,), 4.0))  # torch gives it no cdf; ours has one
+    assert torch.isfinite(QuantileRegularizer()(student, y))
+    mixture = MixtureSameFamily(
+        Categorical(torch.ones(30, 2)), Normal(torch.zeros(30, 2), torch.ones(30, 2))
+    )
+    torch.testing.assert_close(
+        QuantileRegularizer()(mixture, y), 20 * cumulative_kl(Normal(0.0, 1.0).cdf(y))
+    )
+
+
+def test_takes_pit_values_alone(generator: torch.Generator) -> None:
+    pit = torch.rand(2, 30, generator=generator)
+    torch.testing.assert_close(QuantileRegularizer()(pit), 20 * cumulative_kl(pit))
+
+
+def test_options_reach_the_parts(y: Tensor) -> None:
+    law = Normal(torch.zeros(40), torch.ones(40))
+    pit = law.cdf(y)
+    for name in REGULARIZERS:
+        value = QuantileRegularizer(name, strength=2.0)(law, y)
+        torch.testing.assert_close(value, 2 * REGULARIZERS[name](pit))
+    warm = partial(neural_sort, temperature=0.05)
+    value = QuantileRegularizer(strength=1, sort=warm)(law, y)
+    torch.testing.assert_close(value, cumulative_kl(pit, sort=warm))
+    value = QuantileRegularizer(strength=1, sort="neural")(law, y)
+    torch.testing.assert_close(value, cumulative_kl(pit, sort=neural_sort))
+    value = QuantileRegularizer(
+        partial(cumulative_kl, two_sided=True), strength=1, sort="soft"
+    )(law, y)
+    assert value > 0
+    own = QuantileRegularizer(lambda each: each.cdf.mean(-1), strength=3)
+    torch.testing.assert_close(own(law, y), 3 * pit.mean())
+
+
+def test_stacks_and_several_targets(generator: torch.Generator) -> None:
+    y = torch.randn(5, 40, generator=generator)
+    law = Normal(torch.zeros(5, 40), torch.ones(5, 40))
+    stacked = QuantileRegularizer()(law, y)
+    assert stacked.shape == (5,)
+    shared = QuantileRegularizer()(law, y[0])  # one target for all members
+    torch.testing.assert_close(shared, stacked[:1].expand(5))
+    rows_first = Normal(torch.zeros(40, 5), torch.ones(40, 5))
+    per_target = QuantileRegularizer(dim=0)(rows_first, y.T)
+    torch.testing.assert_close(per_target, stacked)
+    torch.testing.assert_close(QuantileRegularizer(dim=0)(law.cdf(y).T), stacked)
+    one = Normal(torch.zeros(1, 5), torch.ones(1, 5))  # a last batch of one row
+    assert QuantileRegularizer(dim=0)(one, y.T[:1]).shape == (5,)
+    single = Normal(torch.zeros(5, 1), torch.ones(5, 1))
+    assert QuantileRegularizer(validate=False)(single, y[:, :1]).shape == (5,)
+
+
+def test_memory_adds_earlier_batches_without_their_gradient(
+    generator: torch.Generator,
+) -> None:
+    first, second, third = torch.rand(3, 6, generator=generator)
+    regularizer = QuantileRegularizer("cramer_von_mises", strength=1, memory=9)
+    regularizer(first)
+    leaf = second.clone().requires_grad_()
+    value = regularizer(leaf)
+    value.backward()
+    torch.testing.assert_close(
+        value.detach(), cramer_von_mises(torch.cat([second, first]))
+    )
+    joined = torch.cat([second, first]).requires_grad_()
+    (whole,) = torch.autograd.grad(cramer_von_mises(joined), joined)
+    torch.testing.assert_close(leaf.grad, 2 * whole[:6])  # (6 + 6) / 6
+    # The queue holds the nine newest: all of the second batch, three of the first.
+    torch.testing.assert_close(
+        regularizer(third), cramer_von_mises(torch.cat([third, second, first[:3]]))
+    )
+
+
+def test_memory_is_left_alone_outside_training(generator: torch.Generator) -> None:
+    first, second = torch.rand(2, 6, generator=generator)
+    regularizer = QuantileRegularizer(strength=1, memory=50)
+    regularizer(first)
+    regularizer.eval()
+    torch.testing.assert_close(regularizer(second), cumulative_kl(second))
+    regularizer.train()
+    torch.testing.assert_close(
+        regularizer(second), cumulative_kl(torch.cat([second, first]))
+    )
+    regularizer.reset_memory()
+    torch.testing.assert_close(regularizer(second), cumulative_kl(second))
+    stack = torch.rand(2, 6, generator=generator)  # another shape starts anew
+    torch.testing.assert_close(regularizer(stack), cumulative_kl(stack))
+
+
+def test_memory_shows_small_batches_a_whole_law(generator: torch.Generator) -> None:
+    # PIT values of a calibrated model in batches of 4: alone each looks miscalibrated.
+    plain = QuantileRegularizer(strength=1)
+    remembering = QuantileRegularizer(strength=1, memory=500)
+    for _ in range(100):
+        batch = torch.rand(4, generator=generator)
+        alone, together = plain(batch), remembering(batch)
+    assert alone > 10 * together
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_does_not_break_it(dtype: torch.dtype) -> None:
+    network = nn.Linear(4, 2).float()
+    x, y = torch.randn(64, 4).float(), torch.randn(64).float()
+    for sort in ("hard", "neural", "soft", "network"):
+        regularizer = QuantileRegularizer(sort=sort)
+        with torch.autocast("cpu", dtype=dtype):
+            mean, raw = network(x).unbind(-1)
+            assert mean.dtype == dtype
+            std = nn.functional.softplus(raw) + 0.1
+            value = regularizer(Normal(mean, std), y)
+        assert value.dtype == torch.float32
+        exact = regularizer(Normal(mean.double(), std.double()), y.double())
+        torch.testing.assert_close(value.double(), exact, atol=1e-4, rtol=1e-4)
+        value.backward()
+        assert network.weight.grad is not None
+        assert torch.isfinite(network.weight.grad).all()
+
+
+NORMAL = Normal(torch.zeros(8), torch.ones(8))
+
+
+@pytest.mark.parametrize(
+    ("prediction", "y", "match"),
+    [
+        (NORMAL, torch.zeros(8, 1), r"batch shape \(8,\).*got \(8, 1\).*y.squeeze\(-1\)"),
+        (NORMAL, torch.zeros(7), r"batch shape \(8,\).*got \(7,\)"),
+        (
+            Normal(torch.zeros(8, 1), torch.ones(8, 1)),
+            torch.zeros(8),
+            r"batch shape \(8, 1\).*got \(8,\).*squeeze\(-1\) its parameters",
+        ),
+        (
+            Normal(torch.zeros(8, 1), torch.ones(8, 1)),
+            torch.zeros(8, 1),
+            r"rows on the last axis, got \(8, 1\).*squeeze\(-1\)",
+        ),
+        (NORMAL, torch.zeros(8, dtype=torch.long), r"y must be a float tensor.*int64"),
+        (NORMAL, torch.tensor([0.0] * 7 + [float("nan")]), r"y must be finite.*y\[7\]"),
+        (NORMAL, torch.tensor([0.0] * 7 + [float("inf")]), r"y\[7\] = inf"),
+        (
+            (torch.tensor([0.0, float("nan")]), torch.ones(2)),
+            torch.zeros(2),
+            r"1 of 2 PIT values are NaN.*training diverged",
+        ),
+        ((torch.zeros(2), torch.tensor([1.0, -1.0])), torch.zeros(2), r"above 0.*-1"),
+        ((torch.zeros(2), torch.ones(3)), torch.zeros(2), r"one shape, got \(2,\) and"),
+        (
+            Beta(torch.ones(3), torch.ones(3)),
+            torch.rand(3),
+            r"cdf",
+        ),
+        (
+            Independent(Normal(torch.zeros(4, 2), torch.ones(4, 2)), 1),
+            torch.zeros(4, 2),
+            r"Independent",
+        ),
+        (Normal(0.0, 1.0), torch.tensor(0.5), r"got a distribution and a target of"),
+        (torch.rand(8), torch.zeros(8), r"must be a distribution, got a Tensor.*Normal"),
+        (NORMAL, None, r"the target y is needed as well"),
+        ("nonsense", torch.zeros(3), r"distribution"),
+    ],
+)
+def test_bad_input_is_refused_with_the_rule_and_the_remedy(
+    prediction: object, y: Tensor | None, match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        QuantileRegularizer()(prediction, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"regularizer": "cumulative_lk"}, r"no regularizer.*Did you mean 'cumulative_kl"),
+        ({"sort": "quick"}, r"no sorter is called 'quick'; there are hard, neural"),
+        ({"strength": -1.0}, r"strength must be finite and at least 0, got -1"),
+        ({"strength": float("nan")}, r"strength must be finite"),
+        ({"memory": -5}, r"memory must be at least 0, got -5"),
+        ({"regularizer": cumulative_kl}, r"strength must be given.*cumulative_kl"),
+        (
+            {"regularizer": "kernel_calibration", "sort": "hard"},
+            r"'kernel_calibration' does not sort.*Leave sort out",
+        ),
+    ],
+)
+def test_bad_options_are_refused(options: dict[str, object], match: str) -> None:
+    with pytest.raises(InputError, match=match):
+        QuantileRegularizer(**options)  # type: ignore[arg-type]
