@@ -1,5 +1,6 @@
 """QuantileRegularizer: what it accepts, its memory, autocast, and bad input."""
 
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -22,6 +23,7 @@ from calibrant import (
     GaussianMixture,
     InputError,
     QuantileRegularizer,
+    as_distribution,
     cramer_von_mises,
     cumulative_kl,
     neural_sort,
@@ -55,20 +57,21 @@ def test_is_one_line_in_the_loss_of_a_module(y: Tensor) -> None:
 
 
 @pytest.mark.parametrize(
-    "law",
+    "make",
     [
-        Normal(torch.zeros(40), torch.ones(40)),
-        Laplace(torch.zeros(40), torch.ones(40)),
-        Gaussian(torch.zeros(40), torch.ones(40)),
-        GaussianMixture(torch.zeros(3, 40), torch.ones(3, 40)),
-        (torch.zeros(40), torch.ones(40)),
+        lambda zero, one: Normal(zero, one),
+        lambda zero, one: Laplace(zero, one),
+        lambda zero, one: Gaussian(zero, one),
+        lambda zero, one: GaussianMixture(zero.expand(3, 40), one.expand(3, 40)),
+        lambda zero, one: (zero, one),
     ],
     ids=["torch-normal", "torch-laplace", "gaussian", "mixture", "pair"],
 )
-def test_takes_any_law_with_a_cdf(law: object, y: Tensor) -> None:
+def test_takes_any_law_with_a_cdf(
+    make: Callable[[Tensor, Tensor], object], y: Tensor
+) -> None:
+    law = make(torch.zeros(40), torch.ones(40))
     value = QuantileRegularizer()(law, y)
-    from calibrant import as_distribution
-
     torch.testing.assert_close(value, 20 * cumulative_kl(as_distribution(law).cdf(y)))
 
 

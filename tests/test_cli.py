@@ -1,0 +1,41 @@
+"""The command line."""
+
+import pytest
+from typer.testing import CliRunner
+
+from calibrant import DISTRIBUTIONS, REGULARIZERS, SORTERS, __version__
+from calibrant.cli import app, main
+
+run = CliRunner()
+
+
+def test_lists_every_part_with_what_it_does() -> None:
+    result = run.invoke(app, ["methods"], env={"COLUMNS": "160"})
+    assert result.exit_code == 0
+    for name in [*SORTERS, *REGULARIZERS, *DISTRIBUTIONS]:
+        assert name in result.output
+    assert "Cumulative KL divergence of PIT values" in result.output
+
+
+def test_lists_one_kind() -> None:
+    result = run.invoke(app, ["methods", "sorters"])
+    assert "neural" in result.output
+    assert "spacing_entropy" not in result.output
+
+
+def test_a_mistake_is_one_line_and_exit_code_2() -> None:
+    result = run.invoke(app, ["methods", "sorter"])
+    assert result.exit_code == 2
+    assert result.output.count("\n") == 1
+    assert "KIND must be all, sorters" in result.output
+
+
+def test_version_and_help(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert __version__ in run.invoke(app, ["--version"]).output
+    assert "calibrant methods regularizers" in run.invoke(app, ["methods", "-h"]).output
+    monkeypatch.setattr("sys.argv", ["calibrant", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    assert __version__ in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""The package as a whole: lazy imports, public names, tables, README."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import calibrant
+from calibrant._table import Table
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import calibrant",
+        "import calibrant; calibrant.__version__",
+        "import calibrant; list(calibrant.SORTERS), list(calibrant.REGULARIZERS)",
+        "import calibrant; list(calibrant.DISTRIBUTIONS)",
+        "import sys; sys.argv = ['calibrant', '--help']; import calibrant.cli as c\n"
+        "try: c.main()\nexcept SystemExit: pass",
+    ],
+    ids=["import", "version", "names", "distributions", "help"],
+)
+def test_nothing_heavy_is_imported_before_it_is_needed(statement: str) -> None:
+    heavy = ["torch", "numpy", "scipy", "pandas", "matplotlib", "sklearn"]
+    code = f"{statement}\nimport sys\nassert not set({heavy}) & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_every_public_name_loads_and_has_a_docstring() -> None:
+    assert len(calibrant.__all__) > 30
+    for name in calibrant.__all__:
+        part = getattr(calibrant, name)
+        assert part is not None
+        if callable(part):
+            assert part.__doc__, name
+    with pytest.raises(AttributeError, match="quantile_regulariser"):
+        _ = calibrant.quantile_regulariser  # type: ignore[attr-defined]
+
+
+def test_a_table_takes_your_own_part_and_names_the_nearest() -> None:
+    table: Table[object] = Table("root", {"square": "math:sqrt"})
+    assert len(table) == 1
+    table["cube"] = abs
+    assert table["cube"] is abs
+    assert "Table of roots: square, cube" in repr(table)
+    del table["cube"]
+    assert "cube" not in table
+    with pytest.raises(KeyError, match="Did you mean 'square'"):
+        table["sqare"]
+    with pytest.raises(KeyError, match="no root is called 'x'; there are square"):
+        table["x"]
+
+
+def test_the_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
+    assert blocks
+    scope: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "README.md", "exec"), scope)
+    assert capsys.readouterr().out
