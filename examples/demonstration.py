@@ -103,7 +103,9 @@ def measure(network: nn.Module, x: Tensor, y: Tensor) -> Outcome:
 
 def spread(values: list[float], digits: int) -> str:
     """Mean and standard deviation as text."""
-    return f"{statistics.mean(values):.{digits}f} ± {statistics.pstdev(values):.{digits}f}"
+    return (
+        f"{statistics.mean(values):.{digits}f} ± {statistics.pstdev(values):.{digits}f}"
+    )
 
 
 def tabulate(outcomes: dict[str, list[Outcome]]) -> list[tuple[str, ...]]:
@@ -128,14 +130,18 @@ def draw(outcomes: dict[str, list[Outcome]]) -> bytes:
     import matplotlib as mpl
 
     mpl.use("Agg")
+    from matplotlib import pyplot
+
     from calibrant.plots import plot_calibration
 
-    axes = plot_calibration(
+    figure, axes = pyplot.subplots(figsize=(4.6, 4.4), layout="constrained")
+    plot_calibration(
         {name: results[0].pit for name, results in outcomes.items()},
         title=f"Calibration on {TEST_ROWS:,} unseen rows",
+        ax=axes,
     )
     buffer = BytesIO()
-    axes.figure.savefig(buffer, format="png", dpi=160)
+    figure.savefig(buffer, format="png", dpi=160)
     return buffer.getvalue()
 
 
@@ -151,10 +157,11 @@ def page(rows: list[tuple[str, ...]], facts: list[str], picture: bytes) -> str:
     return f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>calibrant: demonstration</title>
 <style>
-  body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto;
+  body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 3rem auto;
          padding: 0 1rem; color: #111827; }}
   table {{ border-collapse: collapse; width: 100%; }}
-  th, td {{ text-align: right; padding: .4rem .6rem; border-bottom: 1px solid #e5e7eb; }}
+  th, td {{ text-align: right; white-space: nowrap; padding: .4rem .6rem;
+            border-bottom: 1px solid #e5e7eb; }}
   th:first-child, td:first-child {{ text-align: left; }}
   img {{ width: 100%; max-width: 36rem; }}
 </style>

@@ -13,6 +13,7 @@ from calibrant.contracts import PitValues
 __all__ = [
     "ArrayLike",
     "InputError",
+    "UnsupportedError",
     "as_float_tensor",
     "as_levels",
     "as_pit",
@@ -32,6 +33,10 @@ Part = TypeVar("Part")
 
 class InputError(ValueError):
     """The caller's input does not fit. The text says what to change."""
+
+
+class UnsupportedError(InputError, NotImplementedError):
+    """The law cannot give what was asked. The text says what can."""
 
 
 def widen(values: Tensor) -> Tensor:

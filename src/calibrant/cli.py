@@ -1,5 +1,6 @@
 """The command line: parse, call one function, print."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -54,7 +55,7 @@ def methods(
     from calibrant.regularizers import REGULARIZERS, STRENGTHS
     from calibrant.sorting import SORTERS
 
-    tables = {
+    tables: dict[str, Mapping[str, object]] = {
         "sorters": SORTERS,
         "regularizers": REGULARIZERS,
         "distributions": DISTRIBUTIONS,

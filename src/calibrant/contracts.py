@@ -1,12 +1,21 @@
-"""What a distribution, a sorter and a regularizer must offer. Nothing to inherit."""
+"""What distributions, sorters, regularizers, recalibrators offer, without a parent."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
 
-__all__ = ["Distribution", "HasCdf", "PitValues", "Regularizer", "Sorter"]
+__all__ = [
+    "Distribution",
+    "HasCdf",
+    "HasIntervals",
+    "PitValues",
+    "Recalibrator",
+    "Regularizer",
+    "Sorter",
+    "UnitMap",
+]
 
 
 class PitValues(NamedTuple):
@@ -133,4 +142,57 @@ class Regularizer(Protocol):
 
     def __call__(self, pit: Tensor | PitValues, /) -> Tensor:
         """Reduce PIT values ``(..., n)`` to ``(...)``."""
+        ...
+
+
+class UnitMap(Protocol):
+    """An increasing map of [0, 1] onto itself: what recalibrates PIT values.
+
+    It is the distribution function of the PIT values, so it has a density. It takes
+    and gives both tails, so that the recalibrated law is precise in both. Values of
+    any shape; memory stays proportional to their number.
+    """
+
+    @property
+    def knots(self) -> Tensor:
+        """Levels from 0 to 1, ascending, between which the density is smooth."""
+        ...
+
+    def forward(self, pit: PitValues, /) -> PitValues:
+        """Map PIT values of the given law to those of the recalibrated one."""
+        ...
+
+    def inverse(self, level: Tensor, /) -> Tensor:
+        """Smallest PIT value that is mapped to ``level`` at least, in float64."""
+        ...
+
+    def log_density(self, pit: PitValues, /) -> Tensor:
+        """Logarithm of the map's derivative at PIT values."""
+        ...
+
+
+class HasIntervals(Protocol):
+    """The least that a recalibrated prediction offers: intervals for each row."""
+
+    def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
+        """Interval that holds the target with probability ``coverage``."""
+        ...
+
+
+class Recalibrator(Protocol):
+    """Learns on held-out rows how to correct a law, and corrects others.
+
+    A prediction is anything that ``as_distribution`` takes.
+    """
+
+    def fit(self, distribution: Any, y: Any, /) -> Self:  # noqa: ANN401
+        """Learn from predictions for held-out rows and their targets ``(n,)``."""
+        ...
+
+    def transform(self, distribution: Any, /) -> HasIntervals:  # noqa: ANN401
+        """Correct predictions for other rows."""
+        ...
+
+    def to_json(self) -> str:
+        """Everything that was learned, as text."""
         ...

@@ -86,9 +86,7 @@ def test_tiny_batches_ties_and_ends_are_finite(
 
 @pytest.mark.parametrize("name", NAMES)
 @given(
-    values=arrays(
-        np.float32, st.integers(1, 40), elements=st.floats(0, 1, width=32)
-    ),
+    values=arrays(np.float32, st.integers(1, 40), elements=st.floats(0, 1, width=32)),
     random=st.randoms(use_true_random=False),
 )
 def test_any_input_is_finite_and_its_order_does_not_matter(
@@ -152,7 +150,10 @@ def test_pulls_the_spread_as_hard_as_the_papers_regularizer(
 @pytest.mark.parametrize(
     ("pit", "match"),
     [
-        (torch.tensor([0.1, 1.7]), r"in \[0, 1\]: 1 of 2.*pit\[1\] = 1.7.*not y itself"),
+        (
+            torch.tensor([0.1, 1.7]),
+            r"in \[0, 1\]: 1 of 2.*pit\[1\] = 1.7.*not y itself",
+        ),
         (torch.tensor([[0.1, 0.2], [-0.5, 1.0]]), r"1 of 4.*pit\[1, 0\] = -0.5"),
         (torch.tensor([0.1, float("nan")]), r"pit\[1\] = nan.*diverged"),
         (torch.tensor([0, 1]), r"float tensor, got dtype torch.int64"),

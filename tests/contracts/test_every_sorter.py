@@ -27,9 +27,7 @@ def test_keeps_shape_and_ascends(sorter: Sorter, generator: torch.Generator) -> 
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 64, 65])
-def test_takes_any_length(
-    sorter: Sorter, n: int, generator: torch.Generator
-) -> None:
+def test_takes_any_length(sorter: Sorter, n: int, generator: torch.Generator) -> None:
     values = spread_values(n, generator)
     torch.testing.assert_close(sorter(values), values.sort().values, atol=0.02, rtol=0)
 

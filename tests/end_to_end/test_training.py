@@ -6,6 +6,7 @@ Gaussians meets few rows of skewed, heteroscedastic noise, and over-fits.
 
 import runpy
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,9 +37,12 @@ def errors(
 
 
 @pytest.fixture(scope="module")
-def base(demonstration: SimpleNamespace) -> list[float]:
+def base(demonstration: SimpleNamespace) -> Iterator[list[float]]:
+    # Before the fixture of each test has set it: the same precision as there.
+    before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
-    return errors(demonstration, None)
+    yield errors(demonstration, None)
+    torch.set_default_dtype(before)
 
 
 @pytest.mark.slow

@@ -207,7 +207,10 @@ def test_divergence_of_two_samples_is_never_negative_and_has_a_gradient(
         (lambda: spacing_entropy(torch.rand(9), spacing=0), "spacing must be at least"),
         (lambda: quantile_distance(torch.rand(9), power=3), "power must be 1 or 2"),
         (lambda: kernel_calibration(torch.rand(9), bandwidth=0.0), "bandwidth must be"),
-        (lambda: kernel_calibration(torch.rand(9), levels=0), "levels must be at least"),
+        (
+            lambda: kernel_calibration(torch.rand(9), levels=0),
+            "levels must be at least",
+        ),
         (lambda: beta_kernel_entropy(torch.rand(9), bandwidth=-1.0), "bandwidth must"),
         (lambda: cumulative_residual_entropy([-1.0, 2.0]), "smallest is -1"),
         (lambda: cumulative_residual_entropy([]), r"n >= 1, got \(0,\)"),

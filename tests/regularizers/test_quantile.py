@@ -203,7 +203,11 @@ NORMAL = Normal(torch.zeros(8), torch.ones(8))
 @pytest.mark.parametrize(
     ("prediction", "y", "match"),
     [
-        (NORMAL, torch.zeros(8, 1), r"batch shape \(8,\).*got \(8, 1\).*y.squeeze\(-1\)"),
+        (
+            NORMAL,
+            torch.zeros(8, 1),
+            r"batch shape \(8,\).*got \(8, 1\).*y.squeeze\(-1\)",
+        ),
         (NORMAL, torch.zeros(7), r"batch shape \(8,\).*got \(7,\)"),
         (
             Normal(torch.zeros(8, 1), torch.ones(8, 1)),
@@ -236,7 +240,11 @@ NORMAL = Normal(torch.zeros(8), torch.ones(8))
             r"Independent",
         ),
         (Normal(0.0, 1.0), torch.tensor(0.5), r"got a distribution and a target of"),
-        (torch.rand(8), torch.zeros(8), r"must be a distribution, got a Tensor.*Normal"),
+        (
+            torch.rand(8),
+            torch.zeros(8),
+            r"must be a distribution, got a Tensor.*Normal",
+        ),
         (NORMAL, None, r"the target y is needed as well"),
         ("nonsense", torch.zeros(3), r"distribution"),
     ],
@@ -251,7 +259,10 @@ def test_bad_input_is_refused_with_the_rule_and_the_remedy(
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"regularizer": "cumulative_lk"}, r"no regularizer.*Did you mean 'cumulative_kl"),
+        (
+            {"regularizer": "cumulative_lk"},
+            r"no regularizer.*Did you mean 'cumulative_kl",
+        ),
         ({"sort": "quick"}, r"no sorter is called 'quick'; there are hard, neural"),
         ({"strength": -1.0}, r"strength must be finite and at least 0, got -1"),
         ({"strength": float("nan")}, r"strength must be finite"),

@@ -51,10 +51,10 @@ def test_neural_sort_is_the_formula_of_its_paper(generator: torch.Generator) -> 
     n, tau = 6, 0.1
     values = torch.rand(n, generator=generator)
     distances = (values[:, None] - values[None, :]).abs().sum(1)
-    rows = []
-    for i in range(1, n + 1):  # the paper sorts in descending order
-        rows.append(torch.softmax(((n + 1 - 2 * i) * values - distances) / tau, 0))
-    descending = torch.stack(rows)
+    slopes = [n + 1 - 2 * i for i in range(1, n + 1)]  # the paper's order descends
+    descending = torch.stack(
+        [torch.softmax((slope * values - distances) / tau, 0) for slope in slopes]
+    )
     torch.testing.assert_close(
         neural_sort_matrix(values, temperature=tau), descending.flip(0)
     )

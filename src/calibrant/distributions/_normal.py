@@ -34,13 +34,14 @@ class _LogNormalCdf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:  # noqa: ANN401
         ctx.save_for_backward(z)
-        return torch.special.log_ndtr(z)
+        result: Tensor = torch.special.log_ndtr(z)
+        return result
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:  # noqa: ANN401
         (z,) = ctx.saved_tensors
-        ratio = math.sqrt(2 / math.pi) / torch.special.erfcx(-math.sqrt(0.5) * z)
-        return gradients[0] * ratio
+        erfcx: Tensor = torch.special.erfcx(-math.sqrt(0.5) * z)
+        return gradients[0] * math.sqrt(2 / math.pi) / erfcx
 
 
 def log_normal_cdf(z: Tensor) -> Tensor:
@@ -51,4 +52,5 @@ def log_normal_cdf(z: Tensor) -> Tensor:
 
 def normal_quantile(level: Tensor) -> Tensor:
     """Inverse of :func:`normal_cdf`."""
-    return torch.special.ndtri(level)
+    result: Tensor = torch.special.ndtri(level)
+    return result

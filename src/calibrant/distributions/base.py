@@ -22,12 +22,11 @@ __all__ = ["AbstractDistribution"]
 class AbstractDistribution(ABC):
     """A law for each row; final classes supply the formulas.
 
-    A final class stores its parameters as tensors, names those that have the batch
-    shape first in ``_parameters``, and implements the abstract methods on tensors that
-    have been checked already.
+    A final class stores its parameters as tensors, names them in ``_parameters``, and
+    implements the abstract methods on tensors that have been checked already.
     """
 
-    #: Attributes that hold the parameters. Each has shape ``batch_shape + (...)``.
+    #: Attributes that hold the parameters. The first gives the dtype and the device.
     _parameters: tuple[str, ...]
 
     @property
@@ -44,6 +43,10 @@ class AbstractDistribution(ABC):
     @abstractmethod
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
+
+    @abstractmethod
+    def __getitem__(self, rows: slice | Tensor) -> "AbstractDistribution":
+        """Select rows of the first batch axis."""
 
     @abstractmethod
     def _cdf(self, value: Tensor) -> Tensor: ...

@@ -9,7 +9,7 @@ from scipy.stats import binom, norm
 from torch import Tensor
 
 from calibrant._checks import check_between
-from calibrant.metrics._counts import Floats, Integers, check_count
+from calibrant.metrics._counts import Floats, Integers, check_count, numpy_generator
 
 __all__ = [
     "calibration_band",
@@ -200,7 +200,7 @@ def _outside_bins(n: int, bins: int, confidence: float) -> float:
 
 def _simulated_counts(n: int, cells: int) -> Integers:
     """Counts of ``n`` uniform values in equal cells, shape ``(draws, cells)``."""
-    rng = np.random.default_rng(_SEED)
+    rng = numpy_generator(_SEED)
     return rng.multinomial(n, np.full(cells, 1 / cells), size=_DRAWS)
 
 

@@ -78,5 +78,5 @@ def plot_calibration(
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")
-    ax.legend(frameon=False, fontsize="small", loc="lower right")
+    ax.legend(frameon=False, fontsize="small", loc="lower right", handlelength=1.4)
     return finish(ax, x="promised probability", y="observed frequency", title=title)

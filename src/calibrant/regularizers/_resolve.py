@@ -46,7 +46,8 @@ def resolve_regularizer(
             "has no effect on it. Leave sort out."
         )
     sorter = find_part(sort, SORTERS, name="sort")
-    return partial(function, sort=sorter)
+    bound: Callable[[PitValues], Tensor] = partial(function, sort=sorter)  # type: ignore[call-arg]
+    return bound
 
 
 def default_strength(regularizer: str | Regularizer, strength: float | None) -> float:

@@ -33,8 +33,9 @@ def beta_kernel_entropy(
     needed. At perfect calibration its mean with the default bandwidth is 0.036
     for n = 32, 0.013 for n = 128 and 0.0048 for n = 512 (simulated).
 
-    Default strength: 3, where its pull on the spread of an over-confident Gaussian batch
-    (two thirds of the true spread, n = 512) equals that of the cumulative KL at 20.
+    Default strength: 3, where its pull on the spread of an over-confident Gaussian
+    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
+    20.
 
     Parameters
     ----------
@@ -83,14 +84,12 @@ def beta_kernel_entropy(
         return (logs - log_beta).exp().mean(-1)
 
     estimate = in_blocks(density, nodes, values.cdf.numel())
-    divergence = torch.special.xlogy(estimate, estimate) - estimate + 1
+    divergence: Tensor = torch.special.xlogy(estimate, estimate) - estimate + 1
     return (weights * divergence).sum(-1)
 
 
 @lru_cache(maxsize=16)
-def _gauss_legendre(
-    dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def _gauss_legendre(dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Nodes and weights on [0, 1]."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     # A cached tensor must not be an inference tensor: training could not use it.

@@ -1,8 +1,10 @@
 """Calibration within groups of alike predictions, as a training loss."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -147,7 +149,8 @@ class ConditionalRegularizer(nn.Module):
         if (features is None) == ("features" in self.by):
             raise InputError(
                 'features must be given exactly when by contains "features", got '
-                f"by={self.by} and features {'left out' if features is None else 'given'}."
+                f"by={self.by} and features="
+                f"{'None' if features is None else tuple(np.shape(features))}."
             )
         keys = [
             {"spread": law.stddev, "mean": law.mean}[name].detach().expand(like.shape)
@@ -172,13 +175,15 @@ class ConditionalRegularizer(nn.Module):
         # The first `larger` groups have one row more, so that no row is left out.
         cut = larger * (size + 1)
         total = torch.zeros_like(ordered.cdf[..., 0])
-        for start, stop, rows in ((0, cut, size + 1), (cut, n, size)):
-            if start == stop:
-                continue
-            part = ordered.map(
-                lambda each, a=start, b=stop, r=rows: each[..., a:b].unflatten(
-                    -1, (-1, r)
-                )
-            )
-            total = total + self._regularizer(part).sum(-1) * (rows / n)
+        for part, count, rows in (
+            (slice(cut), larger, size + 1),
+            (slice(cut, n), groups - larger, size),
+        ):
+            chosen = ordered.map(partial(_cut, part=part, shape=(count, rows)))
+            total = total + self._regularizer(chosen).sum(-1) * (rows / n)
         return total
+
+
+def _cut(values: Tensor, *, part: slice, shape: tuple[int, int]) -> Tensor:
+    """A part of the last axis as ``(groups, rows)``."""
+    return values[..., part].reshape(*values.shape[:-1], *shape)

@@ -12,9 +12,7 @@ from calibrant.sorting.hard import hard_sort
 __all__ = ["cramer_von_mises", "expected_cramer_von_mises"]
 
 
-def cramer_von_mises(
-    pit: ArrayLike | PitValues, *, sort: Sorter = hard_sort
-) -> Tensor:
+def cramer_von_mises(pit: ArrayLike | PitValues, *, sort: Sorter = hard_sort) -> Tensor:
     r"""Integrated squared gap between the law of PIT values and the uniform law.
 
     The paper's l2 calibration error with no bins, in closed form:
@@ -27,8 +25,9 @@ def cramer_von_mises(
     At least :math:`1 / (12 n^2)`, at most 1/3. At perfect calibration its mean is
     :math:`1 / (6n)`.
 
-    Default strength: 40, where its pull on the spread of an over-confident Gaussian batch
-    (two thirds of the true spread, n = 512) equals that of the cumulative KL at 20.
+    Default strength: 40, where its pull on the spread of an over-confident Gaussian
+    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
+    20.
 
     Parameters
     ----------

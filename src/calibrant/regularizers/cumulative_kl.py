@@ -142,4 +142,5 @@ def _coefficients(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     with torch.inference_mode(mode=False):
         share = torch.arange(n, -1, -1, dtype=torch.float64) / n
         weighted = torch.special.xlogy(share, share)
-        return (weighted[:-1] - weighted[1:]).to(dtype=dtype, device=device)
+        differences: Tensor = weighted[:-1] - weighted[1:]
+        return differences.to(dtype=dtype, device=device)

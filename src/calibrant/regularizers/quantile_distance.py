@@ -25,8 +25,9 @@ def quantile_distance(
     :func:`expected_quantile_distance`: :math:`1 / (6 (n + 1))` for p = 2 and about
     :math:`0.31 / \sqrt n` for p = 1.
 
-    Default strength: 6, where its pull on the spread of an over-confident Gaussian batch
-    (two thirds of the true spread, n = 512) equals that of the cumulative KL at 20.
+    Default strength: 6, where its pull on the spread of an over-confident Gaussian
+    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
+    20.
 
     Parameters
     ----------

@@ -1,0 +1,81 @@
+"""Groups of rows from one column: quantiles of numbers, or names."""
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from calibrant._checks import ArrayLike, InputError
+from calibrant.metrics._counts import Floats, Integers, check_count, quantile_codes
+
+__all__ = ["Grouping", "Key", "group_rows"]
+
+Key = ArrayLike | npt.NDArray[np.object_]
+#: A column with no more distinct values makes one group of each.
+_FEW = 8
+_MISSING = "missing"
+
+
+class Grouping(NamedTuple):
+    """Code of each row ``(n,)``, and label, low and high of each code."""
+
+    codes: Integers
+    labels: tuple[str, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+
+
+def group_rows(key: Key, *, bins: int, n: int, name: str = "key") -> Grouping:
+    """Cut ``n`` rows into groups; see ``calibration_by`` for the rules."""
+    check_count(bins, name="bins")
+    column = key.detach().cpu().numpy() if isinstance(key, Tensor) else np.asarray(key)
+    if column.shape != (n,):
+        raise InputError(
+            f"{name} must have one value for each of the {n} PIT values, shape ({n},), "
+            f"got {column.shape}."
+        )
+    if column.dtype.kind in "biuf":
+        return _group_numbers(column.astype(np.float64), bins)
+    if column.dtype.kind in "OSU":
+        return _group_names(column)
+    raise InputError(
+        f"{name} must hold numbers or names, got dtype {column.dtype}. Convert dates "
+        "to numbers or to the names of periods."
+    )
+
+
+def _group_names(column: npt.NDArray[np.generic]) -> Grouping:
+    values = column.tolist()
+    # Only NaN is not equal to itself.
+    missing = [value is None or value != value for value in values]
+    names = [
+        _MISSING if lost else str(value)
+        for value, lost in zip(values, missing, strict=True)
+    ]
+    labels, codes = np.unique(names, return_inverse=True)
+    nothing = (None,) * len(labels)
+    return Grouping(codes.astype(np.int64), tuple(labels.tolist()), nothing, nothing)
+
+
+def _group_numbers(column: Floats, bins: int) -> Grouping:
+    missing = np.isnan(column)
+    known = column[~missing]
+    distinct = np.unique(known)
+    if len(distinct) <= max(_FEW, bins):
+        codes = np.searchsorted(distinct, known)
+    else:
+        codes = quantile_codes(known, bins)
+    count = len(np.unique(codes))
+    all_codes = np.full(len(column), count, dtype=np.int64)
+    all_codes[~missing] = codes
+    ends = [
+        (float(known[codes == code].min()), float(known[codes == code].max()))
+        for code in range(count)
+    ]
+    labels = [f"{a:.6g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in ends]
+    low: list[float | None] = [a for a, _ in ends]
+    high: list[float | None] = [b for _, b in ends]
+    if missing.any():
+        low, high, labels = [*low, None], [*high, None], [*labels, _MISSING]
+    return Grouping(all_codes, tuple(labels), tuple(low), tuple(high))

@@ -1,0 +1,76 @@
+"""What a metric accepts: one law and one target for each of n rows."""
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import ArrayLike, InputError
+from calibrant.contracts import Distribution
+from calibrant.distributions.conversion import as_distribution
+from calibrant.scores import Prediction, law_and_target
+
+__all__ = ["error_of_mean", "law_of_rows", "no_nan", "rows", "spread_of"]
+
+
+def law_of_rows(distribution: Prediction) -> Distribution:
+    """Return the law, which must have batch shape ``(n,)`` with n >= 1."""
+    law = as_distribution(distribution)
+    if len(law.batch_shape) != 1 or law.batch_shape[0] == 0:
+        raise InputError(
+            "a metric takes one law for each row, batch shape (n,) with n >= 1, got "
+            f"{tuple(law.batch_shape)}. Squeeze a last axis of 1; score the members of "
+            "an ensemble one by one, or mix them into one law."
+        )
+    return law
+
+
+def rows(distribution: Prediction, y: ArrayLike) -> tuple[Distribution, Tensor]:
+    """Return the law and its targets, both of shape ``(n,)``.
+
+    A law of shape ``()`` passes: it holds for all rows, or does not tell its shape.
+    """
+    law, target = law_and_target(distribution, y)
+    if law.batch_shape:
+        law_of_rows(law)
+    if target.ndim != 1 or target.numel() == 0:
+        raise InputError(
+            f"y must have shape (n,) with n >= 1, got {tuple(target.shape)}."
+        )
+    return law, target
+
+
+def no_nan(values: Tensor) -> Tensor:
+    """Return what a law answered for each row, none of it NaN."""
+    missing = int(torch.isnan(values).sum())
+    if missing:
+        raise InputError(
+            f"the predicted distribution must be finite: {missing} of {values.numel()} "
+            "rows give NaN. The model's mean or spread is NaN or infinite, most often "
+            "because training diverged."
+        )
+    return values
+
+
+def error_of_mean(law: Distribution, target: Tensor) -> Tensor:
+    """Return mean minus target in float64, checked to be finite, shape ``(n,)``."""
+    error = law.mean.double() - target.double()
+    infinite = int((~torch.isfinite(error)).sum())
+    if infinite:
+        raise InputError(
+            f"the mean must be finite: it is not in {infinite} of {len(error)} rows (a "
+            "Student's t with at most 1 degree of freedom has none). Look at mae, "
+            "which takes the median."
+        )
+    return error
+
+
+def spread_of(law: Distribution) -> tuple[Tensor, Tensor]:
+    """Return variance and standard deviation in float64, checked to be finite."""
+    variance = law.variance.double()
+    infinite = int((~torch.isfinite(variance)).sum())
+    if infinite:
+        raise InputError(
+            f"the variance must be finite: it is not in {infinite} of "
+            f"{variance.numel()} rows (a Student's t with at most 2 degrees of freedom "
+            "has none). Look at mean_width instead."
+        )
+    return variance, variance.sqrt()

@@ -1,0 +1,183 @@
+"""What every metric in the table must do, whatever law it is given."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import Gaussian, InputError
+from calibrant._checks import UnsupportedError
+from calibrant.distributions.empirical import Empirical
+from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.quantile_table import QuantileTable
+from calibrant.distributions.student_t import StudentT
+from calibrant.metrics import METRICS
+
+N = 60
+SPREAD_ONLY = ("sharpness", "mean_stddev", "dispersion")
+EVERY = pytest.mark.parametrize("name", list(METRICS))
+SOURCE = torch.Generator().manual_seed(5)
+MEAN = torch.randn(N, generator=SOURCE, dtype=torch.float64)
+STDDEV = 0.5 + torch.rand(N, generator=SOURCE, dtype=torch.float64)
+NOISE = torch.randn(9, N, generator=SOURCE, dtype=torch.float64)
+Y = MEAN + STDDEV * NOISE[0]
+LEVELS = torch.tensor([0.1, 0.3, 0.5, 0.7, 0.9], dtype=torch.float64)
+
+
+def predictions(order: Tensor | None = None) -> dict[str, object]:
+    """Return one law of each kind, the rows in the given order."""
+    rows = torch.arange(N) if order is None else order
+    mean, stddev, noise = MEAN[rows], STDDEV[rows], NOISE[:, rows]
+    gaussian = Gaussian(mean, stddev)
+    return {
+        "Gaussian": gaussian,
+        "float32": Gaussian(mean.float(), stddev.float()),
+        "pair of arrays": (mean.numpy(), stddev.numpy()),
+        "torch Normal": torch.distributions.Normal(mean, stddev),
+        "Laplace": Laplace(mean, stddev),
+        "StudentT": StudentT(4.0, mean, stddev),
+        "GaussianMixture": GaussianMixture(torch.stack([mean - 0.5, mean]), 0.8),
+        "Empirical": Empirical(mean + stddev * noise),
+        "QuantileTable": QuantileTable(LEVELS, gaussian.quantiles(LEVELS)),
+    }
+
+
+# Samples have no density.
+EVERY_PAIR = pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        (name, kind)
+        for name in METRICS
+        for kind in predictions()
+        if (name, kind) != ("nll", "Empirical")
+    ],
+)
+
+
+@EVERY_PAIR
+def test_gives_a_finite_float(name: str, kind: str) -> None:
+    value = METRICS[name](predictions()[kind], Y)
+    assert type(value) is float
+    assert math.isfinite(value)
+
+
+def test_samples_have_no_likelihood() -> None:
+    with pytest.raises(UnsupportedError, match="samples have none"):
+        METRICS["nll"](predictions()["Empirical"], Y)
+
+
+@EVERY
+def test_same_law_in_other_clothes_gives_the_same_number(name: str) -> None:
+    laws = predictions()
+    expected = METRICS[name](laws["Gaussian"], Y)
+    for kind in ("pair of arrays", "torch Normal"):
+        assert METRICS[name](laws[kind], Y.numpy()) == pytest.approx(expected)
+
+
+@EVERY_PAIR
+def test_order_of_rows_does_not_matter(name: str, kind: str) -> None:
+    order = torch.randperm(N, generator=torch.Generator().manual_seed(1))
+    expected = METRICS[name](predictions()[kind], Y)
+    shuffled = METRICS[name](predictions(order)[kind], Y[order])
+    assert shuffled == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+@EVERY
+def test_a_column_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"Use y.squeeze\(-1\)"):
+        METRICS[name](Gaussian(MEAN, STDDEV), Y[:, None])
+    column = Gaussian(MEAN[:, None], STDDEV[:, None])
+    with pytest.raises(InputError, match="last axis of 1"):
+        METRICS[name](column, Y)
+    with pytest.raises(InputError, match=r"one law for each row.*got \(60, 1\)"):
+        METRICS[name](column, Y[:, None])
+
+
+@EVERY
+def test_members_and_repeated_targets_are_refused(name: str) -> None:
+    with pytest.raises(InputError, match="members of an ensemble one by one"):
+        METRICS[name](Gaussian(torch.stack([MEAN, MEAN]), 1.0), Y)
+    with pytest.raises(InputError, match=r"y must have shape \(n,\) with n >= 1"):
+        METRICS[name](Gaussian(MEAN, STDDEV), torch.stack([Y, Y]))
+
+
+@EVERY
+def test_wrong_number_of_rows_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"batch shape \(60,\).*got \(59,\)"):
+        METRICS[name](Gaussian(MEAN, STDDEV), Y[1:])
+
+
+@EVERY
+def test_missing_targets_are_refused(name: str) -> None:
+    y = Y.clone()
+    y[3] = math.nan
+    with pytest.raises(InputError, match=r"y must be finite.*y\[3\] = nan"):
+        METRICS[name](Gaussian(MEAN, STDDEV), y)
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS if name not in SPREAD_ONLY])
+def test_missing_predictions_are_refused(name: str) -> None:
+    mean = MEAN.clone()
+    mean[3] = math.nan
+    with pytest.raises(InputError, match=r"finite|NaN"):
+        METRICS[name](Gaussian(mean, STDDEV), Y)
+
+
+@EVERY
+def test_no_rows_are_refused(name: str) -> None:
+    empty = np.zeros(0)
+    with pytest.raises(InputError, match="n >= 1"):
+        METRICS[name](Gaussian(empty, np.ones(0)), empty)
+
+
+@EVERY
+def test_a_network_s_output_may_carry_gradients(name: str) -> None:
+    law = Gaussian(MEAN.clone().requires_grad_(), STDDEV.clone().requires_grad_())
+    expected = METRICS[name](Gaussian(MEAN, STDDEV), Y)
+    assert METRICS[name](law, Y) == pytest.approx(expected)
+
+
+@EVERY
+def test_takes_every_other_row_of_a_table(name: str) -> None:
+    table = torch.stack([MEAN, STDDEV, Y], dim=-1)[::2]
+    mean, stddev, y = table.unbind(-1)
+    whole = METRICS[name](Gaussian(mean.clone(), stddev.clone()), y.clone())
+    assert METRICS[name](Gaussian(mean, stddev), y) == pytest.approx(whole)
+
+
+@EVERY
+def test_says_what_it_is(name: str) -> None:
+    metric = METRICS[name]
+    assert metric.__doc__
+    assert len(metric.__doc__.strip().splitlines()[0]) > 20
+    assert "wrapper" not in metric.__name__
+
+
+def test_one_law_for_all_rows() -> None:
+    everywhere = Gaussian(0.0, 1.5)
+    each = Gaussian(torch.zeros(N), 1.5)
+    for name in ("nll", "calibration_error", "rmse", "ence", "uce", "coverage"):
+        assert METRICS[name](everywhere, Y) == pytest.approx(METRICS[name](each, Y))
+
+
+def test_law_with_nothing_but_a_cdf_has_a_calibration_error() -> None:
+    class Logistic:
+        def cdf(self, value: Tensor) -> Tensor:
+            return value.sigmoid()
+
+    assert METRICS["calibration_error"](Logistic(), Y) > 0
+    with pytest.raises(UnsupportedError, match="has no mean"):
+        METRICS["rmse"](Logistic(), Y)
+
+
+def test_names_are_known_without_torch() -> None:
+    code = (
+        "import sys; from calibrant.metrics import METRICS; "
+        "sys.exit(len(METRICS) < 20 or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,46 @@
+"""Errors of the point predictions."""
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import Gaussian, InputError
+from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.student_t import StudentT
+from calibrant.metrics.accuracy import bias, mae, r2, rmse
+
+LAW = Gaussian([1.0, 2.0, 6.0], 1.0)
+Y = [0.0, 2.0, 4.0]
+
+
+def test_by_hand() -> None:
+    assert rmse(LAW, Y) == pytest.approx((5 / 3) ** 0.5)
+    assert mae(LAW, Y) == pytest.approx(1.0)
+    assert bias(LAW, Y) == pytest.approx(1.0)
+    assert r2(LAW, Y) == pytest.approx(1 - 5 / 8)
+
+
+def test_mae_takes_the_median_and_the_others_the_mean() -> None:
+    law = GaussianMixture([[0.0], [0.0], [9.0]], 1e-3)
+    assert mae(law, [0.0]) == pytest.approx(0, abs=1e-2)
+    assert rmse(law, [0.0]) == pytest.approx(3.0)
+    assert bias(law, [0.0]) == pytest.approx(3.0)
+
+
+def test_float32_sums_do_not_lose_digits() -> None:
+    n = 300_000
+    law = Gaussian(torch.full((n,), 1e4, dtype=torch.float32), 1.0)
+    y = torch.full((n,), 1e4 - 0.125, dtype=torch.float32)
+    assert bias(law, y) == 0.125
+
+
+def test_constant_targets_have_no_r2() -> None:
+    with pytest.raises(InputError, match="targets that differ, got 3 equal ones"):
+        r2(LAW, np.ones(3))
+
+
+def test_law_without_a_mean_is_refused() -> None:
+    law = StudentT([1.0, 5.0], [0.0, 0.0], 1.0)
+    with pytest.raises(InputError, match=r"mean must be finite.*1 of 2 rows.*mae"):
+        rmse(law, [0.0, 1.0])
+    assert mae(law, [0.0, 1.0]) == pytest.approx(0.5)

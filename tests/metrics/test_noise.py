@@ -1,0 +1,293 @@
+"""Noise floors against closed forms, simulation and the rate that they promise."""
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom, kstest
+from torch import Tensor
+
+from calibrant._checks import InputError
+from calibrant.contracts import Distribution
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.miscalibration import mean_absolute_calibration_error
+from calibrant.metrics.noise import (
+    debiased_calibration_error,
+    floor_after_recalibration,
+    noise_floor,
+)
+from calibrant.metrics.pit import pit_values
+from calibrant.metrics.predictive_noise import predictive_noise_floor
+from calibrant.metrics.target_grid import TargetGrid
+from calibrant.regularizers.cramer_von_mises import cramer_von_mises
+from calibrant.regularizers.cumulative_kl import cumulative_kl
+
+# The paper's test folds, and the floors of its calibration error in percent.
+FLOORS = {
+    "yacht": (62, 5.4),
+    "boston": (101, 3.3),
+    "fish": (182, 1.8),
+    "concrete": (206, 1.6),
+    "airfoil": (301, 1.1),
+    "red wine": (320, 1.0),
+    "white wine": (980, 0.34),
+    "kin8nm": (1638, 0.20),
+    "protein": (9146, 0.036),
+    "year": (51_630, 0.0064),
+}
+NAMES = [
+    "calibration_error",
+    "paper_calibration_error",
+    "mean_absolute_calibration_error",
+    "root_mean_squared_calibration_error",
+    "integrated_calibration_error",
+    "cramer_von_mises",
+    "cumulative_kl",
+]
+
+
+@pytest.mark.parametrize(("n", "percent"), FLOORS.values(), ids=FLOORS.keys())
+def test_floors_of_the_paper(n: int, percent: float) -> None:
+    floor = noise_floor("paper_calibration_error", n=n)
+    digits = 1 if percent >= 1 else 1 - math.floor(math.log10(percent))
+    assert round(floor.expectation, digits) == percent
+    assert floor.low < floor.expectation < floor.high
+
+
+def test_floor_of_yacht_after_an_empirical_map() -> None:
+    assert round(100 * floor_after_recalibration(62, 246), 1) == 6.7
+
+
+def test_floor_after_recalibration_against_simulation() -> None:
+    generator = torch.Generator().manual_seed(0)
+    n, n_fit, draws = 40, 60, 3000
+    fit = torch.rand(draws, n_fit, generator=generator).sort(-1).values
+    test = torch.rand(draws, n, generator=generator)
+    # The empirical map rises by 1 / (n_fit + 1) at each value that it was fitted on;
+    # a fraction of a step, at random, keeps its values continuous.
+    below = torch.searchsorted(fit, test)
+    step = torch.rand(draws, n, generator=generator)
+    errors = [calibration_error(u) for u in (below + step) / (n_fit + 1)]
+    standard_error = np.std(errors) / math.sqrt(draws)
+    # The remaining difference is of second order in 1 / n_fit.
+    assert np.mean(errors) == pytest.approx(
+        floor_after_recalibration(n, n_fit), abs=4 * standard_error + 0.002
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_expectation_and_range_against_direct_simulation(name: str) -> None:
+    functions = {
+        "calibration_error": calibration_error,
+        "paper_calibration_error": lambda u: 100 * calibration_error(u),
+        "mean_absolute_calibration_error": mean_absolute_calibration_error,
+        "root_mean_squared_calibration_error": lambda u: calibration_error(
+            u, levels=100, reduction="root_mean"
+        ),
+        "integrated_calibration_error": cramer_von_mises,
+        "cramer_von_mises": cramer_von_mises,
+        "cumulative_kl": cumulative_kl,
+    }
+    floor = noise_floor(name, n=50)
+    direct = noise_floor(functions[name], n=50, draws=2000, seed=1)
+    assert direct.expectation == pytest.approx(floor.expectation, rel=0.06)
+    assert direct.low == pytest.approx(floor.low, rel=0.1)
+    assert direct.high == pytest.approx(floor.high, rel=0.1)
+    assert direct.method == "2000 simulated models"
+
+
+@pytest.mark.parametrize("name", ["cramer_von_mises", "cumulative_kl"])
+def test_scaled_laws_of_many_rows_against_direct_simulation(name: str) -> None:
+    function = {"cramer_von_mises": cramer_von_mises, "cumulative_kl": cumulative_kl}
+    floor = noise_floor(name, n=1500)
+    direct = noise_floor(function[name], n=1500, draws=1000, seed=1)
+    assert direct.expectation == pytest.approx(floor.expectation, rel=0.1)
+    assert direct.high == pytest.approx(floor.high, rel=0.2)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean", "root_mean"])
+def test_reductions_of_the_calibration_error(reduction: str) -> None:
+    floor = noise_floor(n=30, levels=7, reduction=reduction)
+
+    def error(u: Tensor) -> float:
+        return calibration_error(u, levels=7, reduction=reduction)
+
+    direct = noise_floor(error, n=30, draws=2000)
+    assert direct.expectation == pytest.approx(floor.expectation, rel=0.06)
+    assert floor.method.startswith("closed form") == (reduction != "root_mean")
+
+
+@pytest.mark.parametrize("name", ["calibration_error", "cumulative_kl"])
+@pytest.mark.parametrize("n", [15, 300])
+def test_perfect_models_land_in_the_range_and_p_values_hold(name: str, n: int) -> None:
+    metric = {"calibration_error": calibration_error, "cumulative_kl": cumulative_kl}
+    floor = noise_floor(name, n=n)
+    generator = torch.Generator().manual_seed(3)
+    models = 600
+    values = [
+        float(metric[name](torch.rand(n, generator=generator))) for _ in range(models)
+    ]
+    inside = sum(floor.low <= value <= floor.high for value in values)
+    rejected = sum(floor.p_value(value) < 0.05 for value in values)
+    low, high = binom.interval(0.999, models, 0.95)
+    assert low <= inside <= high
+    low, high = binom.interval(0.999, models, 0.05)
+    assert low <= rejected <= high
+    assert kstest([floor.p_value(value) for value in values], "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize(
+    "grid", [TargetGrid(step=1), TargetGrid(upper_cap=5.5)], ids=["rounded", "capped"]
+)
+def test_perfect_models_of_rounded_and_capped_targets(grid: TargetGrid) -> None:
+    """The floor holds for randomized PIT values; plain ones lie far above it."""
+    floor = noise_floor(n=200)
+    generator = torch.Generator().manual_seed(5)
+    law = Gaussian(5.3 + 0.05 * torch.randn(200, generator=generator), 0.8)
+    models, inside, plain = 300, 0, 0
+    for _ in range(models):
+        y = grid.round(law.sample(generator=generator))
+        pit = pit_values(law, y, grid=grid, generator=generator)
+        inside += floor.low <= calibration_error(pit) <= floor.high
+        plain += calibration_error(law.cdf(y)) > floor.high
+    low, high = binom.interval(0.999, models, 0.95)
+    assert low <= inside <= high
+    assert plain > 0.9 * models
+
+
+def test_p_values_are_never_zero_and_count_equal_values() -> None:
+    floor = noise_floor(n=10, draws=100)
+    assert floor.p_value(math.inf) == 1 / 101
+    assert floor.p_value(0.0) == 1.0
+    exact = noise_floor(lambda u: float((u < 0.5).any()), n=3, draws=400)
+    assert exact.p_value(1.0) == pytest.approx(7 / 8, abs=0.06)
+
+
+def test_coverage_is_exactly_binomial() -> None:
+    floor = noise_floor("coverage", n=20, coverage=0.9)
+    assert (floor.expectation, floor.low, floor.high) == (0.9, 0.75, 1.0)
+    assert floor.method == "exact binomial"
+    assert floor.p_value(0.9) == 1.0
+    counts = np.arange(21)
+    for k in (15, 20):
+        far = np.abs(counts - 18) >= abs(k - 18)
+        expected = binom.pmf(counts[far], 20, 0.9).sum()
+        assert floor.p_value(k / 20) == pytest.approx(expected)
+    assert 0 < noise_floor("coverage", n=100_000).p_value(0.1) < 1e-300
+
+
+def test_a_million_rows_cost_no_more_than_a_few() -> None:
+    for name in ("calibration_error", "cramer_von_mises"):
+        large, small = noise_floor(name, n=1_000_000), noise_floor(name, n=1000)
+        ratio = large.high / large.expectation
+        assert ratio == pytest.approx(small.high / small.expectation, rel=0.1)
+    assert noise_floor(n=1_000_000).expectation == pytest.approx(399 / 120e6)
+
+
+def test_is_reproducible_and_follows_the_seed() -> None:
+    first = noise_floor(n=33, draws=500)
+    assert noise_floor(n=33, draws=500) is first
+    other = noise_floor(n=33, draws=500, seed=1)
+    assert other.high != first.high
+    assert noise_floor(lambda u: u.max(), n=5, draws=40) == noise_floor(
+        lambda u: u.max(), n=5, draws=40
+    )
+
+
+def test_can_be_stored() -> None:
+    for name in ("calibration_error", "coverage"):
+        floor = noise_floor(name, n=40)
+        again = pickle.loads(pickle.dumps(floor))
+        assert again == floor
+        assert again.p_value(0.1) == floor.p_value(0.1)
+
+
+def test_debiased_error_is_zero_on_average() -> None:
+    generator = torch.Generator().manual_seed(0)
+    values = [
+        debiased_calibration_error(torch.rand(25, generator=generator), levels=10)
+        for _ in range(1500)
+    ]
+    assert abs(np.mean(values)) < 4 * np.std(values) / math.sqrt(1500)
+    assert min(values) < 0
+
+
+# Floors of any metric, by targets from the predicted laws.
+
+
+def law_of(n: int) -> Gaussian:
+    return Gaussian(torch.linspace(4.5, 6.5, n), 0.8)
+
+
+def test_predictive_floor_equals_the_uniform_one_without_a_grid() -> None:
+    floor = predictive_noise_floor(law_of(80), draws=1000)
+    uniform = noise_floor(n=80)
+    assert floor.n == 80
+    assert floor.expectation == pytest.approx(uniform.expectation, rel=0.1)
+    assert floor.high == pytest.approx(uniform.high, rel=0.15)
+
+
+def test_predictive_floor_of_plain_values_sees_the_rounding() -> None:
+    law = Gaussian(torch.full((300,), 5.3), 0.8)
+    grid = TargetGrid(step=1)
+    rounded = predictive_noise_floor(law, "paper_calibration_error", grid=grid)
+    assert rounded.expectation > 5 * noise_floor("paper_calibration_error", n=300).high
+    generator = torch.Generator().manual_seed(2)
+    y = grid.round(law.sample(generator=generator))
+    assert rounded.p_value(100 * calibration_error(law.cdf(y))) > 0.01
+
+
+def test_predictive_floor_takes_functions_of_law_and_of_pit() -> None:
+    def crps(law: Distribution, y: Tensor) -> Tensor:
+        return law.crps(y).mean()
+
+    floor = predictive_noise_floor(law_of(100), crps, draws=300)
+    assert floor.metric == "crps"
+    assert floor.expectation == pytest.approx(0.8 / math.sqrt(math.pi), rel=0.02)
+
+    floor = predictive_noise_floor(law_of(100), torch.mean, takes="pit", draws=300)
+    assert floor.expectation == pytest.approx(0.5, abs=0.01)
+
+
+def test_predictive_floor_is_reproducible_and_not_the_callers_stream() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean = torch.randn(500, generator=generator)
+    law = Gaussian(mean, 1.0)
+
+    def correlation(law: Distribution, y: Tensor) -> Tensor:
+        return torch.corrcoef(torch.stack([law.mean, y - law.mean]))[0, 1]
+
+    floor = predictive_noise_floor(law, correlation, draws=40)
+    assert floor.high < 0.2  # the caller's own noise again would give 1
+    assert floor == predictive_noise_floor(law, correlation, draws=40)
+    assert floor != predictive_noise_floor(law, correlation, draws=40, seed=1)
+
+
+def test_names_what_is_wrong() -> None:
+    with pytest.raises(InputError, match=r"one of calibration_error.*got 'ece'"):
+        noise_floor("ece", n=10)
+    with pytest.raises(InputError, match="n must be a whole number >= 1, got -1"):
+        noise_floor(n=-1)
+    with pytest.raises(InputError, match="draws must be a whole number >= 40"):
+        noise_floor(n=10, draws=10)
+    with pytest.raises(InputError, match="levels must be a whole number"):
+        noise_floor(n=10, levels=0)
+    with pytest.raises(InputError, match="reduction must be one of"):
+        noise_floor(n=10, reduction="max")
+    with pytest.raises(InputError, match=r"not for 40 of 40 simulated"):
+        noise_floor(lambda _: math.nan, n=10, draws=40)
+    with pytest.raises(InputError, match="seed must be a whole number >= 0"):
+        noise_floor(n=10, seed=-1)
+    with pytest.raises(InputError, match="diverged"):
+        noise_floor(n=10).p_value(math.nan)
+    with pytest.raises(InputError, match="n_fit must be"):
+        floor_after_recalibration(10, 0)
+    with pytest.raises(InputError, match=r'takes must be "law" or "pit"'):
+        predictive_noise_floor(law_of(5), takes="y")
+    with pytest.raises(InputError, match=r"one of calibration_error.*got 'coverage'"):
+        predictive_noise_floor(law_of(5), "coverage")
+    with pytest.raises(InputError, match=r"batch shape \(n,\)"):
+        predictive_noise_floor(Gaussian(0.0, 1.0))

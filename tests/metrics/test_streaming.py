@@ -1,0 +1,192 @@
+"""Metrics over batches equal those of all rows, however the rows are split."""
+
+import importlib
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import Gaussian, InputError
+from calibrant.metrics import METRICS, streaming
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.coverage import coverage
+from calibrant.metrics.streaming import (
+    StreamingCalibrationError,
+    StreamingCoverage,
+    StreamingCRPS,
+    StreamingNLL,
+    _Streaming,
+)
+
+EVERY = pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (StreamingCalibrationError, "calibration_error"),
+        (StreamingCoverage, "coverage"),
+        (StreamingCRPS, "crps"),
+        (StreamingNLL, "nll"),
+    ],
+)
+
+
+@pytest.fixture
+def law(generator: torch.Generator) -> Gaussian:
+    mean = torch.randn(500, generator=generator)
+    return Gaussian(mean, 0.5 + torch.rand(500, generator=generator))
+
+
+@pytest.fixture
+def y(law: Gaussian, generator: torch.Generator) -> Tensor:
+    return law.mean + 1.3 * torch.randn(500, generator=generator)
+
+
+def feed(metric: _Streaming, law: Gaussian, y: Tensor, seed: int) -> None:
+    """Update with random batches of the rows in random order."""
+    source = torch.Generator().manual_seed(seed)
+    order = torch.randperm(len(y), generator=source)
+    sizes = torch.randint(1, 90, (len(y),), generator=source)
+    ends = sizes.cumsum(0)
+    for batch in torch.tensor_split(order, ends[ends < len(y)]):
+        metric.update(law[batch], y[batch])
+
+
+@EVERY
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_to_all_rows_at_once(
+    kind: type[_Streaming], name: str, seed: int, law: Gaussian, y: Tensor
+) -> None:
+    metric = kind()
+    feed(metric, law, y, seed)
+    assert metric.compute().item() == pytest.approx(METRICS[name](law, y), rel=1e-14)
+
+
+@pytest.mark.parametrize("levels", [20, 7, [0.9, 0.1, 0.5]])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "root_mean"])
+@pytest.mark.parametrize("kind", ["quantile", "interval"])
+def test_calibration_error_is_exactly_that_of_all_rows(
+    levels: object, reduction: str, kind: str, law: Gaussian, y: Tensor
+) -> None:
+    options = {"levels": levels, "reduction": reduction, "kind": kind}
+    metric = StreamingCalibrationError(**options)  # type: ignore[arg-type]
+    feed(metric, law, y, seed=1)
+    at_once = calibration_error(law.cdf(y), **options)  # type: ignore[arg-type]
+    assert metric.compute().item() == at_once
+
+
+def test_coverage_at_another_level(law: Gaussian, y: Tensor) -> None:
+    metric = StreamingCoverage(level=0.5)
+    feed(metric, law, y, seed=2)
+    assert metric.compute().item() == coverage(law, y, level=0.5)
+
+
+@EVERY
+def test_ranks_merge_by_adding(
+    kind: type[_Streaming], name: str, law: Gaussian, y: Tensor
+) -> None:
+    ranks = [kind() for _ in range(3)]
+    for rank, rows in zip(ranks, torch.arange(500).split(200), strict=True):
+        feed(rank, law[rows], y[rows], seed=0)
+    # What a reduction over ranks does with states declared as sums.
+    reductions = ranks[0]._reductions.values()
+    assert {function.__name__ for function in reductions} == {"dim_zero_sum"}
+    whole = kind()
+    for state in whole._defaults:
+        setattr(whole, state, sum(getattr(rank, state) for rank in ranks))
+    whole._update_count = 1
+    expected = METRICS[name](law, y)
+    assert whole.compute().item() == pytest.approx(expected, rel=1e-14)
+
+    first, *others = ranks
+    for other in others:
+        first.merge_state(other)
+    assert first.compute().item() == pytest.approx(expected, rel=1e-14)
+
+
+@EVERY
+def test_state_does_not_grow(
+    kind: type[_Streaming], name: str, law: Gaussian, y: Tensor
+) -> None:
+    metric = kind()
+    feed(metric, law, y, seed=0)
+    assert all(
+        isinstance(getattr(metric, state), Tensor) and getattr(metric, state).ndim <= 1
+        for state in metric._defaults
+    )
+    assert sum(getattr(metric, state).numel() for state in metric._defaults) <= 21
+    assert METRICS[name]
+
+
+@EVERY
+def test_forward_gives_the_batch_and_keeps_the_sum(
+    kind: type[_Streaming], name: str, law: Gaussian, y: Tensor
+) -> None:
+    metric = kind()
+    value = metric(law[:100], y[:100])
+    assert value.item() == pytest.approx(METRICS[name](law[:100], y[:100]))
+    metric.update(law[100:], y[100:])
+    assert metric.compute().item() == pytest.approx(METRICS[name](law, y))
+
+
+@EVERY
+def test_reset_forgets(
+    kind: type[_Streaming], name: str, law: Gaussian, y: Tensor
+) -> None:
+    metric = kind()
+    metric.update(law, y + 5)
+    metric.reset()
+    metric.update((law.mean, law.stddev), y.numpy())
+    assert metric.compute().item() == pytest.approx(METRICS[name](law, y))
+
+
+@EVERY
+@pytest.mark.filterwarnings("ignore:The ``compute`` method:UserWarning")
+def test_nothing_seen_is_refused(kind: type[_Streaming], name: str) -> None:
+    with pytest.raises(InputError, match=r"call update\(distribution, y\) first"):
+        kind().compute()
+    assert name in METRICS
+
+
+@EVERY
+def test_batches_that_do_not_fit_are_refused(
+    kind: type[_Streaming], name: str, law: Gaussian, y: Tensor
+) -> None:
+    metric = kind()
+    with pytest.raises(InputError, match="y must have"):
+        metric.update(law, y[:, None])
+    with pytest.raises(InputError, match="y must be finite"):
+        metric.update(law, torch.full_like(y, torch.nan))
+    metric.update(law, y)
+    assert metric.compute().item() == pytest.approx(METRICS[name](law, y))
+
+
+def test_float32_batches_are_summed_in_float64(law: Gaussian, y: Tensor) -> None:
+    metric = StreamingNLL()
+    single = Gaussian(law.mean.float(), law.stddev.float())
+    metric.update(single, y.float())
+    assert metric.compute().dtype == torch.float64
+    assert metric.compute().item() == METRICS["nll"](single, y.float())
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"levels": 0}, "levels must be at least 1"),
+        ({"reduction": "max"}, "reduction must be one of"),
+        ({"kind": "middle"}, "kind must be"),
+    ],
+)
+def test_bad_options_are_refused_at_once(options: dict[str, object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        StreamingCalibrationError(**options)  # type: ignore[arg-type]
+
+
+def test_bad_level_is_refused_at_once() -> None:
+    with pytest.raises(InputError, match="level must lie strictly between 0 and 1"):
+        StreamingCoverage(level=90)
+
+
+def test_missing_torchmetrics_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torchmetrics", None)
+    with pytest.raises(ModuleNotFoundError, match=r"calibrant\[metrics\]"):
+        importlib.reload(streaming)
