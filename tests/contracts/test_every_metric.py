@@ -181,3 +181,12 @@ def test_names_are_known_without_torch() -> None:
         "sys.exit(len(METRICS) < 20 or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("name", list(METRICS))
+def test_the_default_float_type_changes_nothing(name: str) -> None:
+    mean, y = torch.randn(2, 50)
+    law = Gaussian(mean, 0.5 + mean.square())
+    value = METRICS[name](law, y)
+    torch.set_default_dtype(torch.float32)  # the fixture of each test sets it back
+    assert METRICS[name](law, y) == value

@@ -1,5 +1,8 @@
 """Parts of a mixture of normal laws: weights, sums of logs, expected distances."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -7,7 +10,11 @@ from torch.utils.checkpoint import checkpoint
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.distributions._normal import log_normal_density, normal_cdf
 
-__all__ = ["log_sum", "mean_pair_distance", "normal_distance", "weights_like"]
+__all__ = ["log_sum", "mean_distance", "mean_pair_distance", "weights_like"]
+
+
+#: Entries of a block of the crps: some ten tensors of 4 MB.
+_ENTRIES = 500_000
 
 
 def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
@@ -57,14 +64,33 @@ def normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
     return mean * central + 2 * stddev * log_normal_density(z).exp()
 
 
-def _distance_to_later(
-    means: Tensor, stddevs: Tensor, weights: Tensor, member: int
+def _distance_to_value(
+    value: Tensor, means: Tensor, stddevs: Tensor, weights: Tensor
 ) -> Tensor:
-    """Weighted distance of one member to itself and twice to those after it."""
-    stddev = torch.hypot(stddevs[member], stddevs[member:])
-    distance = normal_distance(means[member] - means[member:], stddev)
-    pairs = (weights[member:] * distance).sum(0)
-    return weights[member] * (2 * pairs - weights[member] * distance[0])
+    return (weights * normal_distance(value - means, stddevs)).sum(0)
+
+
+def mean_distance(
+    value: Tensor, means: Tensor, stddevs: Tensor, weights: Tensor
+) -> Tensor:
+    """Mean distance of a draw from the mixture to each value.
+
+    Shape: the last three ``(members, *batch)``, with room for the axes of ``value``.
+    """
+    parameters = (means, stddevs, weights)
+    at_once = max(1, _ENTRIES // max(1, value.numel(), means[0].numel()))
+    compute = _computed_again_if(_distance_to_value, len(means) > at_once)
+    blocks = zip(*(each.split(at_once) for each in parameters), strict=True)
+    return torch.stack([compute(value, *block) for block in blocks]).sum(0)
+
+
+def _distance_of_pairs(
+    means: Tensor, stddevs: Tensor, weights: Tensor, first: Tensor, second: Tensor
+) -> Tensor:
+    stddev = torch.hypot(stddevs[first], stddevs[second])
+    distance = normal_distance(means[first] - means[second], stddev)
+    count = torch.where(first == second, 1, 2)  # (i, j) stands for (j, i) too
+    return (count[:, None] * weights[first] * weights[second] * distance).sum(0)
 
 
 def mean_pair_distance(means: Tensor, stddevs: Tensor, weights: Tensor) -> Tensor:
@@ -73,14 +99,26 @@ def mean_pair_distance(means: Tensor, stddevs: Tensor, weights: Tensor) -> Tenso
     .. math:: \sum_{i, j} w_i w_j \,
         A\Bigl(\mu_i - \mu_j, \sqrt{\sigma_i^2 + \sigma_j^2}\Bigr)
 
-    One member is compared with all others at a time, and the backward pass computes
-    that again instead of keeping it: memory grows with the members, not their square.
+    Pairs and rows are taken in blocks of bounded size.
 
     Shape: all three ``(members, *batch)``, the result ``batch``.
     """
-    total = torch.zeros_like(means[0])
-    for member in range(len(means)):
-        total = total + checkpoint(
-            _distance_to_later, means, stddevs, weights, member, use_reentrant=False
-        )
-    return total
+    members, batch_shape = len(means), means.shape[1:]
+    flat = [each.reshape(members, -1) for each in (means, stddevs, weights)]
+    pairs = torch.triu_indices(members, members, device=means.device)
+    pairs_at_once = min(pairs.shape[1], _ENTRIES)
+    rows_at_once = _ENTRIES // pairs_at_once
+    many = pairs.shape[1] * flat[0].shape[1] > _ENTRIES
+    compute = _computed_again_if(_distance_of_pairs, many)
+    result = [
+        sum(compute(*rows, *block) for block in pairs.split(pairs_at_once, dim=1))
+        for rows in zip(*(each.split(rows_at_once, 1) for each in flat), strict=True)
+    ]
+    return torch.cat(result).reshape(batch_shape)
+
+
+def _computed_again_if(
+    function: Callable[..., Tensor], many: bool
+) -> Callable[..., Tensor]:
+    """Let the backward pass compute a block again, instead of keeping many of them."""
+    return partial(checkpoint, function, use_reentrant=False) if many else function

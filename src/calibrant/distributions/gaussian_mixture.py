@@ -8,8 +8,8 @@ from calibrant.contracts import PitValues
 from calibrant.distributions._location_scale import location_and_scale
 from calibrant.distributions._mixture import (
     log_sum,
+    mean_distance,
     mean_pair_distance,
-    normal_distance,
     weights_like,
 )
 from calibrant.distributions._normal import (
@@ -173,8 +173,7 @@ class GaussianMixture(AbstractDistribution):
         return torch.where(tail > 0, result, -sign * torch.inf)
 
     def _crps(self, value: Tensor) -> Tensor:
-        means, stddevs, weights = self._against(value)
-        distance = (weights * normal_distance(value - means, stddevs)).sum(0)
+        distance = mean_distance(value, *self._against(value))
         spread = mean_pair_distance(self._means, self._stddevs, self._weights)
         return distance - 0.5 * spread
 

@@ -156,7 +156,9 @@ def _binned(
         total = torch.bincount(index, weights=values, minlength=bins)
         return total[held] / count
 
-    return _Bins(count / len(by), average(variance), average(error))
+    # An integer tensor divided by a number takes the default float type.
+    weight = count.to(by.dtype) / len(by)
+    return _Bins(weight, average(variance), average(error))
 
 
 def _inner_edges(by: Tensor, bins: int, binning: Binning) -> Tensor:

@@ -63,7 +63,7 @@ def plot_calibration(
         color=GRAY,
         alpha=0.2,
         linewidth=0,
-        label=f"perfect model ({confidence:.0%}, n = {n:,})",
+        label=f"perfect model ({100 * confidence:.0f} %, n = {n:,})",
     )
     ax.plot([0, 1], [0, 1], color=GRAY, linewidth=1, linestyle="--")
     for color, (name, values) in zip(cycle(COLORS), models.items(), strict=False):

@@ -25,7 +25,7 @@ def plot_calibration_by(
     """Draw how much of each group the 90 % and 50 % intervals hold.
 
     Bars show what 95 % of perfect models show in a group of that size; a point outside
-    its bar is filled in red.
+    its bar is orange.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def plot_calibration_by(
     """
     if not groups:
         raise InputError("groups must hold at least one group, got none.")
-    ax = axes(ax, size=(max(4.2, 0.9 * len(groups)), 3.4))
+    ax = axes(ax, size=(max(4.2, 1.1 * len(groups)), 3.4))
     place = np.arange(len(groups))
     for promised, held, span in (
         (0.9, [g.coverage_90 for g in groups], [g.range_90 for g in groups]),
@@ -61,7 +61,14 @@ def plot_calibration_by(
         outside = (np.array(held) < low) | (np.array(held) > high)
         colors = [COLORS[1] if bad else COLORS[0] for bad in outside]
         ax.scatter(place, held, c=colors, s=36, zorder=3)
-    labels = [f"{group.label}\nn = {group.rows:,}" for group in groups]
+    labels = [f"{_short(group)}\nn = {group.rows:,}" for group in groups]
     ax.set_xticks(place, labels, fontsize="small")
     ax.set_ylim(0, 1.02)
-    return finish(ax, x=name, y="share held by 50 % and 90 % intervals", title=title)
+    return finish(ax, x=name, y="held by 50 % and 90 % intervals", title=title)
+
+
+def _short(group: GroupCalibration) -> str:
+    """Label that fits under its bar."""
+    if group.low is None or group.high is None or group.low == group.high:
+        return group.label
+    return f"{group.low:.3g} to\n{group.high:.3g}"

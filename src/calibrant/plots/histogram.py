@@ -72,7 +72,7 @@ def plot_pit_histogram(
     ax.text(
         0.98,
         0.97,
-        f"band: perfect model, {confidence:.0%}, n = {len(values):,}",
+        f"band: perfect model, {100 * confidence:.0f} %, n = {len(values):,}",
         transform=ax.transAxes,
         ha="right",
         va="top",

@@ -80,8 +80,9 @@ def plot_intervals(
     ax.text(
         0.02,
         0.98,
-        f"{coverage:.0%} intervals hold {inside.mean():.1%} of {len(target):,} rows\n"
-        f"a perfect model: {low:.1%} to {high:.1%}",
+        f"{100 * coverage:.0f} % intervals hold {100 * inside.mean():.1f} % of "
+        f"{len(target):,} rows\n"
+        f"a perfect model: {100 * low:.1f} % to {100 * high:.1f} %",
         transform=ax.transAxes,
         va="top",
         fontsize="small",

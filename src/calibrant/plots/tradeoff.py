@@ -45,14 +45,13 @@ def plot_sharpness(
     ax = axes(ax)
     if floor is not None:
         ax.axvspan(0, floor, color=GRAY, alpha=0.2, linewidth=0, label="noise floor")
-        ax.legend(frameon=False, fontsize="small", loc="lower right")
     for color, (name, (error, sharpness)) in zip(
         cycle(COLORS), models.items(), strict=False
     ):
-        ax.plot(error, sharpness, "o", color=color, markersize=7)
-        ax.annotate(name, (error, sharpness), xytext=(6, 4), textcoords="offset points")
+        ax.plot(error, sharpness, "o", color=color, markersize=7, label=name)
+    ax.margins(x=0.1, y=0.15)
     ax.set_xlim(left=0)
-    ax.margins(x=0.25, y=0.2)
+    ax.legend(frameon=False, fontsize="small")
     return finish(
         ax, x="calibration error", y="sharpness (mean predicted spread)", title=title
     )

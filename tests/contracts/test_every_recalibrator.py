@@ -1,0 +1,327 @@
+"""What every recalibrator in the table must do."""
+
+import inspect
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from torch import Tensor
+
+from calibrant import (
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    InputError,
+    Laplace,
+    QuantileTable,
+    StudentT,
+)
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.recalibration import RECALIBRATORS, from_json
+
+NAMES = list(RECALIBRATORS)
+MAPS = [name for name in NAMES if hasattr(RECALIBRATORS[name], "fit_pit")]
+GRID = torch.linspace(0, 1, 2001, dtype=torch.float64)
+
+
+def make(name: str) -> Any:
+    return RECALIBRATORS[name]()
+
+
+def over_confident(
+    n: int, generator: torch.Generator, dtype: torch.dtype = torch.float64
+) -> tuple[Gaussian, Tensor]:
+    mean = torch.randn(n, generator=generator, dtype=dtype)
+    noise = torch.randn(n, generator=generator, dtype=dtype)
+    return Gaussian(mean, torch.full_like(mean, 0.5)), mean + noise
+
+
+def laws(dtype: torch.dtype) -> dict[str, AbstractDistribution]:
+    mean = torch.tensor([0.0, 1.0, -3.0], dtype=dtype)
+    steps = torch.linspace(-2, 2, 9, dtype=dtype)
+    levels = torch.linspace(0.1, 0.9, 9, dtype=dtype)
+    return {
+        "gaussian": Gaussian(mean, 0.7),
+        "mixture": GaussianMixture(torch.stack([mean, mean + 1, mean - 0.5]), 0.7),
+        "laplace": Laplace(mean, 0.7),
+        "student_t": StudentT(4.0, mean, 0.7),
+        "quantile_table": QuantileTable(levels, mean[:, None] + steps),
+        "empirical": Empirical(mean + steps[:, None]),
+    }
+
+
+def test_the_table_holds_all_six() -> None:
+    assert NAMES == [
+        "isotonic",
+        "empirical",
+        "smooth",
+        "beta",
+        "scale",
+        "conformal_interval",
+    ]
+    assert MAPS == NAMES[:4]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_narrow_laws_become_wider(name: str, generator: torch.Generator) -> None:
+    law, y = over_confident(200, generator)
+    lower, upper = make(name).fit(law, y).transform(law).interval(0.9)
+    covered = ((lower <= y) & (y <= upper)).double().mean()
+    before = ((law.interval(0.9)[0] <= y) & (y <= law.interval(0.9)[1])).double().mean()
+    assert before < 0.7
+    assert 0.85 < covered < 0.96
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fit_returns_itself_and_fits_anew(
+    name: str, generator: torch.Generator
+) -> None:
+    law, y = over_confident(50, generator)
+    once = make(name).fit(law, y)
+    again = make(name).fit(law[:10], y[:10])
+    assert again.fit(law, y) is again
+    assert again.to_json() == once.to_json()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("base", list(laws(torch.float64)))
+def test_takes_every_law_of_either_precision(
+    name: str, base: str, dtype: torch.dtype, generator: torch.Generator
+) -> None:
+    recalibrator = make(name).fit(*over_confident(60, generator, dtype))
+    law = laws(dtype)[base]
+    lower, upper = recalibrator.transform(law).interval(0.8)
+    assert lower.shape == upper.shape == (3,)
+    assert lower.dtype == dtype
+    assert torch.isfinite(lower).all()
+    assert (lower < upper).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_takes_whatever_is_a_prediction(name: str, generator: torch.Generator) -> None:
+    law, y = over_confident(40, generator)
+    mean, std = law.mean, law.stddev
+    ours = make(name).fit(law, y)
+    arrays_ = make(name).fit((mean.numpy(), std.numpy()), y.numpy())
+    theirs = make(name).fit(torch.distributions.Normal(mean, std), y)
+    assert ours.to_json() == arrays_.to_json() == theirs.to_json()
+    expected = ours.transform(law).interval(0.9)
+    torch.testing.assert_close(ours.transform((mean, std)).interval(0.9), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("members", [1, 5])
+def test_ensembles_are_one_law_per_row(
+    name: str, members: int, generator: torch.Generator
+) -> None:
+    law, y = over_confident(80, generator)
+    means = law.mean + 0.1 * torch.randn(members, 80, generator=generator)
+    ensemble = GaussianMixture(means, 0.5)
+    lower, upper = make(name).fit(ensemble, y).transform(ensemble).interval(0.9)
+    assert lower.shape == (80,)
+    assert 0.8 < ((lower <= y) & (y <= upper)).double().mean() < 0.98
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_predictions_may_have_more_axes(name: str, generator: torch.Generator) -> None:
+    fitted = make(name).fit(*over_confident(40, generator))
+    mean = torch.randn(2, 3, generator=generator)
+    lower, _ = fitted.transform((mean, torch.ones(2, 3))).interval(0.5)
+    row, _ = fitted.transform((mean[1], torch.ones(3))).interval(0.5)
+    torch.testing.assert_close(lower[1], row)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_few_rows_give_finite_maps_or_say_so(name: str, n: int) -> None:
+    law = Gaussian(torch.zeros(n), 1.0)
+    fitted = make(name).fit(law, torch.full((n,), 0.7))
+    lower, upper = fitted.transform(law).interval(0.4)
+    assert torch.isfinite(lower).all()
+    assert torch.isfinite(upper).all()
+    assert (lower <= upper).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_gives_the_same_predictions_bit_by_bit(
+    name: str, generator: torch.Generator
+) -> None:
+    law, y = over_confident(120, generator)
+    fitted = make(name).fit(law, y)
+    restored = from_json(fitted.to_json())
+    assert type(restored) is type(fitted)
+    assert restored.to_json() == fitted.to_json()
+    for coverage in (0.1, 0.5, 0.9, 0.99, 0.999):
+        there, here = (
+            each.transform(law).interval(coverage) for each in (restored, fitted)
+        )
+        assert torch.equal(there[0], here[0])
+        assert torch.equal(there[1], here[1])
+    if name in MAPS:
+        assert torch.equal(restored.apply(GRID), fitted.apply(GRID))
+        before, after = fitted.transform(law), restored.transform(law)
+        assert torch.equal(before.log_prob(y), after.log_prob(y))
+        assert torch.equal(before.variance, after.variance)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_json_says_what_it_is(name: str, generator: torch.Generator) -> None:
+    content = json.loads(make(name).fit(*over_confident(20, generator)).to_json())
+    assert content["format"] == "calibrant recalibrator"
+    assert content["version"] == 1
+    assert content["name"] == name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_json_is_refused(name: str, generator: torch.Generator) -> None:
+    text = make(name).fit(*over_confident(20, generator)).to_json()
+    content = json.loads(text)
+    with pytest.raises(InputError, match=r"complete; it cannot be read as JSON"):
+        from_json(text[: len(text) // 2])
+    for key in content["state"]:
+        less = content | {"state": dict(content["state"])}
+        del less["state"][key]
+        with pytest.raises(InputError, match=rf"text for '{name}' is damaged: '{key}'"):
+            from_json(json.dumps(less))
+        wrong = content | {"state": content["state"] | {key: "x"}}
+        with pytest.raises(InputError, match=r"is damaged: "):
+            from_json(json.dumps(wrong))
+    with pytest.raises(InputError, match=r"is damaged: .*(surprise|no arguments)"):
+        from_json(json.dumps(content | {"options": {"surprise": 1}}))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_unfitted_parts_say_what_to_do(name: str) -> None:
+    law = Gaussian([0.0], 1.0)
+    with pytest.raises(InputError, match=rf"{name} recal.*fitted first.*Call\s+fit\("):
+        make(name).transform(law)
+    with pytest.raises(InputError, match=r"fitted first"):
+        make(name).to_json()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rows_that_do_not_fit_are_refused(name: str) -> None:
+    law = Gaussian([0.0, 1.0], 1.0)
+    with pytest.raises(InputError, match=r"y must be finite.*y\[1\] = nan"):
+        make(name).fit(law, [0.0, float("nan")])
+    for y in ([0.0], [[0.0], [1.0]], 0.5):
+        with pytest.raises(InputError, match=r"one law and one target.*squeeze\(-1\)"):
+            make(name).fit(law, y)
+    with pytest.raises(InputError, match=r"batch shape \(2, 2\).*GaussianMixture"):
+        make(name).fit(Gaussian(torch.zeros(2, 2), 1.0), torch.zeros(2, 2))
+    diverged = Gaussian(torch.tensor([0.0, float("nan")]), torch.ones(2))
+    with pytest.raises(InputError, match=r"finite|\[0, 1\].*diverged"):
+        make(name).fit(diverged, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_page_states_formula_data_and_guarantee(name: str) -> None:
+    text = inspect.getdoc(RECALIBRATORS[name]) or ""
+    assert ".. math::" in text
+    assert "held-out rows" in text
+    assert "uarantee" in text
+    assert "References" in text
+    assert "Examples" in text
+
+
+@pytest.mark.parametrize("name", MAPS)
+@given(values=arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)))
+def test_any_pit_values_give_an_increasing_map_onto_the_unit_interval(
+    name: str, values: np.ndarray[Any, Any]
+) -> None:
+    fitted = make(name).fit_pit(values)
+    mapped = fitted.apply(GRID)
+    assert mapped[0] == 0
+    assert mapped[-1] == 1
+    assert (mapped.diff() >= 0).all()
+    inner = fitted.unit_map.inverse(GRID)
+    assert inner[0] == 0
+    assert inner[-1] == 1
+    assert (inner.diff() >= 0).all()
+    law = fitted.transform(Gaussian(torch.zeros(9), 1.0))
+    assert torch.isfinite(law.log_prob(torch.linspace(-8, 8, 9))).all()
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("constant", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 50])
+def test_constant_pit_values_give_a_finite_map(
+    name: str, constant: float, n: int
+) -> None:
+    fitted = make(name).fit_pit(torch.full((n,), constant))
+    mapped = fitted.apply(GRID)
+    assert torch.isfinite(mapped).all()
+    assert (mapped.diff() >= 0).all()
+    law = fitted.transform(Gaussian([0.0], 1.0))
+    assert torch.isfinite(law.mean).all()
+    assert torch.isfinite(law.log_prob([0.0])).all()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_inverse_undoes_the_map(name: str, generator: torch.Generator) -> None:
+    fitted = make(name).fit(*over_confident(100, generator))
+    levels = torch.linspace(0.001, 0.999, 500)
+    there = fitted.unit_map.inverse(levels)
+    torch.testing.assert_close(fitted.apply(there), levels, atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_the_density_is_the_derivative_of_the_map(
+    name: str, generator: torch.Generator
+) -> None:
+    fitted = make(name).fit(*over_confident(100, generator))
+    # Between the knots; at them the piecewise linear maps have none.
+    knots = fitted.unit_map.knots
+    middle = ((knots[1:] + knots[:-1]) / 2)[knots.diff() > 1e-5]
+    step = 1e-7
+    from calibrant._checks import pit_from_cdf
+
+    ends = fitted.apply(middle + step) - fitted.apply(middle - step)
+    density = fitted.unit_map.log_density(pit_from_cdf(middle)).exp()
+    torch.testing.assert_close(density, ends / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_both_tails_stay_precise_in_float32(
+    name: str, generator: torch.Generator
+) -> None:
+    fitted = make(name).fit(*over_confident(100, generator))
+    y = torch.tensor([-30.0, -12.0, -6.0, 6.0, 12.0, 30.0])
+    narrow = fitted.transform(Gaussian(torch.zeros(6).float(), 1.0)).pit(y.float())
+    wide = fitted.transform(Gaussian(torch.zeros(6), 1.0)).pit(y)
+    torch.testing.assert_close(narrow.log_cdf.double(), wide.log_cdf, rtol=2e-5, atol=1e-6)
+    torch.testing.assert_close(
+        narrow.log_survival.double(), wide.log_survival, rtol=2e-5, atol=1e-6
+    )
+    assert (wide.log_cdf[:3] < -4).all()
+    assert (wide.log_survival[3:] < -4).all()
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize(
+    ("pit", "match"),
+    [
+        ([0.1, 1.7], r"in \[0, 1\].*pit\[1\] = 1.7.*not y itself"),
+        ([0.1, float("nan")], r"pit\[1\] = nan.*diverged"),
+        ([], r"n >= 1, got \(0,\)"),
+        ([[0.1, 0.2], [0.3, 0.4]], r"shape \(n,\), got \(2, 2\)"),
+    ],
+)
+def test_what_is_no_pit_value_is_refused(
+    name: str, pit: list[float], match: str
+) -> None:
+    with pytest.raises(InputError, match=match):
+        make(name).fit_pit(pit)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_repr_says_whether_it_is_fitted(name: str) -> None:
+    part = make(name)
+    assert repr(part).endswith("[unfitted]")
+    assert repr(part.fit_pit([0.5])).endswith("[fitted]")
