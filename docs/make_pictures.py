@@ -75,7 +75,10 @@ def pictures() -> dict[str, Callable[[], Axes]]:
             models["over-confident"], y, title="Intervals of an over-confident model"
         ),
         "sharpness": lambda: plot_sharpness(
-            {name: (errors[name], float(models[name].stddev.mean())) for name in models},
+            {
+                name: (errors[name], float(law.stddev.mean()))
+                for name, law in models.items()
+            },
             floor=expected_calibration_error(ROWS),
             title="Sharpness against calibration",
         ),

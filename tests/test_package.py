@@ -1,6 +1,7 @@
 """The package as a whole: lazy imports, public names, tables, README."""
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,15 @@ def test_every_public_name_loads_and_has_a_docstring() -> None:
             assert part.__doc__, name
     with pytest.raises(AttributeError, match="quantile_regulariser"):
         _ = calibrant.quantile_regulariser  # type: ignore[attr-defined]
+
+
+def test_runs_as_a_module(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["calibrant", "--version"])
+    with pytest.raises(SystemExit):
+        runpy.run_module("calibrant", run_name="__main__")
+    assert calibrant.__version__ in capsys.readouterr().out
 
 
 def test_a_table_takes_your_own_part_and_names_the_nearest() -> None:

@@ -1,4 +1,5 @@
 from ._checks import InputError as InputError
+from ._checks import UnsupportedError as UnsupportedError
 from ._version import __version__ as __version__
 from .contracts import PitValues as PitValues
 from .distributions import DISTRIBUTIONS as DISTRIBUTIONS
@@ -8,12 +9,78 @@ from .distributions.gaussian import Gaussian as Gaussian
 from .distributions.gaussian_mixture import GaussianMixture as GaussianMixture
 from .distributions.laplace import Laplace as Laplace
 from .distributions.quantile_table import QuantileTable as QuantileTable
+from .distributions.recalibrated import Recalibrated as Recalibrated
 from .distributions.student_t import StudentT as StudentT
+from .metrics import METRICS as METRICS
+from .metrics.accuracy import bias as bias
+from .metrics.accuracy import mae as mae
+from .metrics.accuracy import r2 as r2
+from .metrics.accuracy import rmse as rmse
+from .metrics.adversarial import (
+    adversarial_group_calibration as adversarial_group_calibration,
+)
+from .metrics.adversarial import (
+    worst_group_calibration_error as worst_group_calibration_error,
+)
+from .metrics.bands import calibration_band as calibration_band
+from .metrics.bands import coverage_range as coverage_range
+from .metrics.bands import histogram_band as histogram_band
+from .metrics.bands import rows_for_coverage as rows_for_coverage
 from .metrics.calibration import calibration_curve as calibration_curve
 from .metrics.calibration import calibration_error as calibration_error
 from .metrics.calibration import (
     expected_calibration_error as expected_calibration_error,
 )
+from .metrics.calibration import paper_calibration_error as paper_calibration_error
+from .metrics.comparison import Comparison as Comparison
+from .metrics.conditional import GroupCalibration as GroupCalibration
+from .metrics.conditional import WorstGroup as WorstGroup
+from .metrics.conditional import calibration_by as calibration_by
+from .metrics.conditional import worst_group as worst_group
+from .metrics.coverage import coverage as coverage
+from .metrics.coverage import coverage_at as coverage_at
+from .metrics.coverage import mean_width as mean_width
+from .metrics.coverage import mean_width_at as mean_width_at
+from .metrics.decomposition import CrpsDecomposition as CrpsDecomposition
+from .metrics.decomposition import crps_decomposition as crps_decomposition
+from .metrics.distribution_calibration import (
+    DistributionCalibration as DistributionCalibration,
+)
+from .metrics.distribution_calibration import (
+    distribution_calibration as distribution_calibration,
+)
+from .metrics.evaluate import evaluate as evaluate
+from .metrics.miscalibration import (
+    integrated_calibration_error as integrated_calibration_error,
+)
+from .metrics.miscalibration import (
+    mean_absolute_calibration_error as mean_absolute_calibration_error,
+)
+from .metrics.miscalibration import miscalibration_area as miscalibration_area
+from .metrics.miscalibration import (
+    root_mean_squared_calibration_error as root_mean_squared_calibration_error,
+)
+from .metrics.noise import NoiseFloor as NoiseFloor
+from .metrics.noise import debiased_calibration_error as debiased_calibration_error
+from .metrics.noise import floor_after_recalibration as floor_after_recalibration
+from .metrics.noise import noise_floor as noise_floor
+from .metrics.pit import pit_values as pit_values
+from .metrics.predictive_noise import predictive_noise_floor as predictive_noise_floor
+from .metrics.scorecard import Scorecard as Scorecard
+from .metrics.sharpness import dispersion as dispersion
+from .metrics.sharpness import has_constant_spread as has_constant_spread
+from .metrics.sharpness import mean_stddev as mean_stddev
+from .metrics.sharpness import sharpness as sharpness
+from .metrics.streaming import StreamingCalibrationError as StreamingCalibrationError
+from .metrics.streaming import StreamingCoverage as StreamingCoverage
+from .metrics.streaming import StreamingCRPS as StreamingCRPS
+from .metrics.streaming import StreamingNLL as StreamingNLL
+from .metrics.target_grid import GriddedTargetWarning as GriddedTargetWarning
+from .metrics.target_grid import TargetGrid as TargetGrid
+from .metrics.target_grid import detect_grid as detect_grid
+from .metrics.variance import ence as ence
+from .metrics.variance import uce as uce
+from .recalibration import RECALIBRATORS as RECALIBRATORS
 from .regularizers import REGULARIZERS as REGULARIZERS
 from .regularizers import STRENGTHS as STRENGTHS
 from .regularizers.beta_kernel_entropy import beta_kernel_entropy as beta_kernel_entropy
@@ -31,6 +98,14 @@ from .regularizers.kernel_calibration import kernel_calibration as kernel_calibr
 from .regularizers.quantile import QuantileRegularizer as QuantileRegularizer
 from .regularizers.quantile_distance import quantile_distance as quantile_distance
 from .regularizers.spacing_entropy import spacing_entropy as spacing_entropy
+from .scores import SCORES as SCORES
+from .scores import absolute_error as absolute_error
+from .scores import crps as crps
+from .scores import interval_score as interval_score
+from .scores import mean_pinball as mean_pinball
+from .scores import nll as nll
+from .scores import pinball as pinball
+from .scores import squared_error as squared_error
 from .sorting import SORTERS as SORTERS
 from .sorting.hard import hard_sort as hard_sort
 from .sorting.network import network_sort as network_sort

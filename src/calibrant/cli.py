@@ -1,11 +1,15 @@
 """The command line: parse, call one function, print."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calibrant import __version__
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 __all__ = ["main"]
 
@@ -40,48 +44,53 @@ def root(
     """Regression whose uncertainty can be trusted."""
 
 
+class Kind(StrEnum):
+    """What can be listed."""
+
+    ALL = "all"
+    SORTERS = "sorters"
+    REGULARIZERS = "regularizers"
+    DISTRIBUTIONS = "distributions"
+    RECALIBRATORS = "recalibrators"
+    METRICS = "metrics"
+    SCORES = "scores"
+
+
 @app.command()
 def methods(
-    kind: Annotated[
-        str,
-        typer.Argument(help="sorters, regularizers, distributions, or all of them."),
-    ] = "all",
+    kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.ALL,
 ) -> None:
     """List what is in the box, each with one line on what it does.
 
     Example: calibrant methods regularizers
     """
-    from calibrant.distributions import DISTRIBUTIONS
-    from calibrant.regularizers import REGULARIZERS, STRENGTHS
-    from calibrant.sorting import SORTERS
-
-    tables: dict[str, Mapping[str, object]] = {
-        "sorters": SORTERS,
-        "regularizers": REGULARIZERS,
-        "distributions": DISTRIBUTIONS,
-    }
-    if kind != "all" and kind not in tables:
-        typer.echo(
-            f"calibrant: KIND must be all, {', '.join(tables)}; got {kind!r}.", err=True
-        )
-        raise typer.Exit(2)
-
     from rich.console import Console
+
+    import calibrant
+
+    console = Console()
+    for each in Kind:
+        if each is not Kind.ALL and kind in (Kind.ALL, each):
+            parts: Mapping[str, object] = getattr(calibrant, each.name)
+            console.print(_listing(each.value, parts))
+
+
+def _listing(title: str, parts: Mapping[str, object]) -> "Table":
+    """Names and the first lines of their docstrings as a table."""
     from rich.table import Table
 
-    for name, parts in tables.items():
-        if kind not in ("all", name):
-            continue
-        listing = Table(title=name.capitalize(), title_justify="left")
-        listing.add_column("name", no_wrap=True)
-        listing.add_column("what it does")
-        if name == "regularizers":
-            listing.add_column("default strength", justify="right")
-        for each in parts:
-            summary = (parts[each].__doc__ or "").strip().splitlines()[0]
-            strength = [f"{STRENGTHS[each]:g}"] if name == "regularizers" else []
-            listing.add_row(each, summary, *strength)
-        Console().print(listing)
+    from calibrant.regularizers import STRENGTHS
+
+    listing = Table(title=title.capitalize(), title_justify="left")
+    listing.add_column("name", no_wrap=True)
+    listing.add_column("what it does")
+    if title == Kind.REGULARIZERS:
+        listing.add_column("default strength", justify="right")
+    for name, part in parts.items():
+        summary = (part.__doc__ or "").strip().splitlines()[0]
+        strength = [f"{STRENGTHS[name]:g}"] if title == Kind.REGULARIZERS else []
+        listing.add_row(name, summary, *strength)
+    return listing
 
 
 def main() -> None:

@@ -199,7 +199,7 @@ def test_damaged_json_is_refused(name: str, generator: torch.Generator) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_unfitted_parts_say_what_to_do(name: str) -> None:
     law = Gaussian([0.0], 1.0)
-    with pytest.raises(InputError, match=rf"{name} recal.*fitted first.*Call\s+fit\("):
+    with pytest.raises(InputError, match=rf"{name} recalibrator must be fitted first.*Call\s+fit\("):
         make(name).transform(law)
     with pytest.raises(InputError, match=r"fitted first"):
         make(name).to_json()

@@ -34,7 +34,8 @@ def _close() -> Iterator[None]:
 
 
 def test_curve_shows_every_model_and_the_band(generator: torch.Generator) -> None:
-    pits = {name: torch.rand(n, generator=generator) for name, n in (("a", 90), ("b", 60))}
+    sizes = {"a": 90, "b": 60}
+    pits = {name: torch.rand(n, generator=generator) for name, n in sizes.items()}
     ax = plot_calibration(pits, levels=10, title="Both")
     drawn = {line.get_label(): line for line in ax.get_lines()}
     for name, pit in pits.items():

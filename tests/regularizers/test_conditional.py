@@ -105,7 +105,11 @@ LAW = Gaussian(torch.zeros(8, dtype=torch.float64), torch.ones(8, dtype=torch.fl
         ({"by": []}, None, r"by must be a list"),
         ({"groups": 0}, None, r"got groups=0"),
         ({"by": ["features"]}, (LAW, torch.zeros(8)), r"exactly when.*features=None"),
-        ({}, (LAW, torch.zeros(8), torch.zeros(8, 1)), r"exactly when.*features=\(8, 1\)"),
+        (
+            {},
+            (LAW, torch.zeros(8), torch.zeros(8, 1)),
+            r"exactly when.*features=\(8, 1\)",
+        ),
         (
             {"by": ["features"]},
             (LAW, torch.zeros(8), torch.zeros(7, 1)),

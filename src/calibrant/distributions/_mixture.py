@@ -110,8 +110,9 @@ def mean_pair_distance(means: Tensor, stddevs: Tensor, weights: Tensor) -> Tenso
     rows_at_once = _ENTRIES // pairs_at_once
     many = pairs.shape[1] * flat[0].shape[1] > _ENTRIES
     compute = _computed_again_if(_distance_of_pairs, many)
+    blocks = pairs.split(pairs_at_once, dim=1)
     result = [
-        sum(compute(*rows, *block) for block in pairs.split(pairs_at_once, dim=1))
+        torch.stack([compute(*rows, *block) for block in blocks]).sum(0)
         for rows in zip(*(each.split(rows_at_once, 1) for each in flat), strict=True)
     ]
     return torch.cat(result).reshape(batch_shape)

@@ -34,14 +34,18 @@ class _LogNormalCdf(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, z: Tensor) -> Tensor:  # noqa: ANN401
         ctx.save_for_backward(z)
+        # Who looks at the value only, as the regularizers do, pays for no gradient.
+        ctx.set_materialize_grads(False)
         result: Tensor = torch.special.log_ndtr(z)
         return result
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Tensor:  # noqa: ANN401
+    def backward(ctx: Any, gradient: Tensor | None) -> Tensor | None:  # noqa: ANN401
+        if gradient is None:
+            return None
         (z,) = ctx.saved_tensors
         erfcx: Tensor = torch.special.erfcx(-math.sqrt(0.5) * z)
-        return gradients[0] * math.sqrt(2 / math.pi) / erfcx
+        return gradient * math.sqrt(2 / math.pi) / erfcx
 
 
 def log_normal_cdf(z: Tensor) -> Tensor:

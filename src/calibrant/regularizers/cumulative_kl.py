@@ -130,9 +130,9 @@ class _XLogX(torch.autograd.Function):
         return x * log_x
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401
         (log_x,) = ctx.saved_tensors
-        return gradients[0] * (1 + log_x), None
+        return gradient * (1 + log_x), None
 
 
 @lru_cache(maxsize=64)

@@ -1,0 +1,58 @@
+"""Held-out rows, checked: what every recalibrator learns from."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import ArrayLike, InputError, as_pit, as_target
+from calibrant.contracts import PitValues
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
+
+__all__ = ["held_out_pit", "held_out_rows", "resolved_levels", "unfitted"]
+
+
+def held_out_rows(
+    distribution: Any,  # noqa: ANN401  (whatever as_distribution takes)
+    y: ArrayLike,
+) -> tuple[AbstractDistribution, Tensor]:
+    """Return the law and one finite target for each of its rows, ``(n,)``."""
+    law = as_distribution(distribution)
+    target = as_target(y, like=law._like)
+    if len(law.batch_shape) != 1 or target.shape != law.batch_shape:
+        raise InputError(
+            "a recalibrator needs one law and one target for each held-out row, both "
+            f"of shape (n,); the law has batch shape {tuple(law.batch_shape)} and y "
+            f"{tuple(target.shape)}. Use squeeze(-1) on (n, 1); members of an ensemble "
+            "become one law with GaussianMixture."
+        )
+    return law, target.detach()
+
+
+def held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
+    """Return PIT values ``(n,)`` in ascending order, float64, on the CPU."""
+    values = as_pit(pit).map(lambda part: part.detach().cpu().double())
+    if values.cdf.ndim != 1:
+        raise InputError(
+            f"pit must have shape (n,), got {tuple(values.cdf.shape)}. Flatten it if "
+            "all of its rows are equally new to the model."
+        )
+    as_pit(values.cdf)  # PIT values with both tails have not been checked yet
+    order = values.key.argsort(stable=True)
+    return values.map(lambda part: part[order])
+
+
+def resolved_levels(pit: PitValues) -> Tensor:
+    """PIT values in float64, from the tail that is not rounded."""
+    wide = pit.map(lambda part: part.double())
+    return torch.where(wide.cdf < 0.5, wide.cdf, 1 - wide.survival)
+
+
+def unfitted(name: str) -> InputError:
+    """Make the error for the use of a recalibrator that has learned nothing."""
+    return InputError(
+        f"the {name} recalibrator must be fitted first, and it is not. Call "
+        "fit(distribution, y) with predictions for rows that the model was not "
+        "trained on."
+    )

@@ -1,0 +1,118 @@
+"""Laws stretched around their center."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from calibrant._checks import InputError
+from calibrant.contracts import PitValues
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.empirical import Empirical
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.quantile_table import QuantileTable
+from calibrant.distributions.student_t import StudentT
+
+__all__ = ["Scaled", "stretched"]
+
+
+def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
+    """Stretch a law around its center, within its family where there is one."""
+    family = _FAMILIES.get(type(law))
+    return Scaled(law, factor) if family is None else family(law, factor)
+
+
+class Scaled(AbstractDistribution):
+    r"""The law of :math:`m + k (Y - m)`, with :math:`m` the mean of :math:`Y`.
+
+    Parameters
+    ----------
+    base
+        The law of :math:`Y`, of any batch shape.
+    factor
+        :math:`k > 0`.
+    """
+
+    def __init__(self, base: AbstractDistribution, factor: float) -> None:
+        self._base, self._factor, self._center = base, factor, base.mean
+        if not self._center.isfinite().all():
+            raise InputError(
+                "a law is stretched around its mean, which must be finite, and it is "
+                "not for some rows."
+            )
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of the batch of laws."""
+        return self._base.batch_shape
+
+    @property
+    def _like(self) -> Tensor:
+        return self._base._like
+
+    @property
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``."""
+        return self._center
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of each row, shape ``batch_shape``."""
+        return self._factor**2 * self._base.variance
+
+    def __getitem__(self, rows: slice | Tensor) -> "Scaled":
+        """Select rows of the first batch axis."""
+        return Scaled(self._base[rows], self._factor)
+
+    def _inside(self, value: Tensor) -> Tensor:
+        return self._center + (value - self._center) / self._factor
+
+    def _pit(self, value: Tensor) -> PitValues:
+        return self._base.pit(self._inside(value))
+
+    def _cdf(self, value: Tensor) -> Tensor:
+        return self._base.cdf(self._inside(value))
+
+    def _survival(self, value: Tensor) -> Tensor:
+        return self._base.survival(self._inside(value))
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        log_factor = torch.tensor(self._factor, dtype=torch.float64).log().item()
+        return self._base.log_prob(self._inside(value)) - log_factor
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        inside = self._base.quantile(level)
+        return self._center + self._factor * (inside - self._center)
+
+    def _crps(self, value: Tensor) -> Tensor:
+        return self._factor * self._base.crps(self._inside(value))
+
+
+def _mixture(law: GaussianMixture, factor: float) -> GaussianMixture:
+    means = law.mean + factor * (law.means - law.mean)
+    return GaussianMixture(means, factor * law.stddevs, law.weights)
+
+
+def _samples(law: Empirical, factor: float) -> Empirical:
+    return Empirical(law.mean + factor * (law.samples - law.mean))
+
+
+def _table(law: QuantileTable, factor: float) -> QuantileTable:
+    center = law.mean.unsqueeze(-1)
+    return QuantileTable(law.levels, center + factor * (law.values - center))
+
+
+_FAMILIES: dict[type, Callable[[Any, float], AbstractDistribution]] = {
+    Gaussian: lambda law, k: Gaussian(law.mean, k * law.stddev),
+    Laplace: lambda law, k: Laplace(law.location, k * law.scale),
+    StudentT: lambda law, k: StudentT(
+        law.degrees_of_freedom, law.location, k * law.scale
+    ),
+    GaussianMixture: _mixture,
+    Empirical: _samples,
+    QuantileTable: _table,
+    Scaled: lambda law, k: Scaled(law._base, k * law._factor),
+}

@@ -1,0 +1,342 @@
+"""The recalibrated law against brute force, over every base and every map."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from scipy import stats
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from calibrant import (
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    Laplace,
+    QuantileTable,
+    StudentT,
+    UnsupportedError,
+    as_distribution,
+)
+from calibrant._checks import pit_from_cdf
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.recalibrated import Recalibrated
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.recalibration.beta import BetaMap
+
+MAPS = ["isotonic", "empirical", "smooth", "beta"]
+IDENTITY = BetaMap(1.0, 1.0, 0.0)
+MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
+SCALE = torch.tensor([1.0, 2.0, 0.5], dtype=torch.float64)
+STEPS = torch.linspace(-2, 2, 9, dtype=torch.float64)
+
+SMOOTH_BASES: dict[str, AbstractDistribution] = {
+    "gaussian": Gaussian(MEAN, SCALE),
+    "mixture": GaussianMixture(torch.stack([MEAN, MEAN + 1, MEAN - 0.5]), 0.7),
+    "laplace": Laplace(MEAN, SCALE),
+    "quantile_table": QuantileTable(STEPS.sigmoid(), MEAN[:, None] + STEPS),
+    "torch": as_distribution(torch.distributions.Gumbel(MEAN, SCALE)),
+    "scipy": as_distribution(stats.gamma([2.0, 3.0, 4.0])),
+}
+BASES = SMOOTH_BASES | {
+    "student_t": StudentT(5.0, MEAN, SCALE),
+    "empirical": Empirical(MEAN + STEPS[:, None]),
+}
+
+
+def learned(name: str, n: int = 300, factor: float = 0.5) -> Any:
+    """Give the recalibrator of a model whose spread is too small by a factor."""
+    generator = torch.Generator().manual_seed(n)
+    y = torch.randn(n, generator=generator, dtype=torch.float64)
+    law = Gaussian(torch.zeros(n, dtype=torch.float64), factor)
+    return RECALIBRATORS[name]().fit(law, y)
+
+
+def even_quantiles(law: Recalibrated, count: int = 100_000) -> tuple[Tensor, Tensor]:
+    """Levels and quantiles of each row: the law as a large, even sample."""
+    levels = (torch.arange(count, dtype=torch.float64) + 0.5) / count
+    each = levels[:, None].expand(-1, *law.batch_shape)
+    return levels[:, None], law.quantile(each)
+
+
+@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("name", MAPS)
+def test_moments_and_crps_are_those_of_a_large_even_sample(
+    name: str, base: str
+) -> None:
+    law = learned(name).transform(BASES[base])
+    heavy = base == "student_t"
+    levels, sample = even_quantiles(law, 10_000 if heavy else 100_000)
+    spread = sample.std(0)
+    # What the even sample lacks are its tails.
+    mean_error = (law.mean - sample.mean(0)) / spread
+    assert mean_error.abs().max() < (2e-2 if heavy else 2e-5)
+    assert heavy or (law.stddev / spread - 1).abs().max() < 2e-4
+    y = BASES[base].quantile(0.8) + 0.1
+    energy = (sample - y).abs().mean(0) - ((2 * levels - 1) * sample).mean(0)
+    assert ((law.crps(y) - energy) / spread).abs().max() < (1e-4 if heavy else 1e-5)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_the_identity_changes_nothing(base: str) -> None:
+    given = BASES[base]
+    law = Recalibrated(given, IDENTITY)
+    y = given.quantile(0.83)
+    torch.testing.assert_close(law.mean, given.mean, atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(law.variance, given.variance, atol=0, rtol=1e-7)
+    torch.testing.assert_close(law.crps(y), given.crps(y), atol=1e-12, rtol=1e-9)
+    torch.testing.assert_close(law.cdf(y), given.cdf(y))
+    torch.testing.assert_close(law.quantile(0.3), given.quantile(0.3))
+
+
+def test_crps_of_a_wider_normal_law_is_known() -> None:
+    # An exact map for a spread twice too small: R(u) = Phi(Phi^-1(u) / 2).
+    narrow, wide = Gaussian(MEAN, SCALE / 2), Gaussian(MEAN, SCALE)
+    law = Recalibrated(narrow, _Halving())
+    for y in (MEAN - 3, MEAN, MEAN + 0.7, MEAN + 20, MEAN - 50):
+        torch.testing.assert_close(law.crps(y), wide.crps(y), atol=1e-9, rtol=1e-9)
+        torch.testing.assert_close(law.log_prob(y), wide.log_prob(y), rtol=1e-6, atol=0)
+    torch.testing.assert_close(law.mean, MEAN, atol=1e-10, rtol=0)
+    # Levels within 2e-16 of 1 are put there: 8 narrow standard deviations.
+    torch.testing.assert_close(law.stddev, SCALE, atol=0, rtol=1e-3)
+
+
+class _Halving:
+    """A map of one's own: all that the contract asks for."""
+
+    knots = torch.tensor([0.0, 1.0], dtype=torch.float64)
+
+    def forward(self, pit: Any) -> Any:
+        z = torch.special.ndtri(pit.cdf)
+        upper = -torch.special.ndtri(pit.survival)
+        return Gaussian(0.0, 2.0).pit(torch.where(z < 0, z, upper).nan_to_num())
+
+    def inverse(self, level: Tensor) -> Tensor:
+        return torch.special.ndtr(2 * torch.special.ndtri(level.double()))
+
+    def log_density(self, pit: Any) -> Tensor:
+        z = torch.special.ndtri(pit.cdf)
+        z = torch.where(z < 0, z, -torch.special.ndtri(pit.survival)).nan_to_num()
+        return 0.375 * z.square() - torch.tensor(2.0).log()
+
+
+@pytest.mark.parametrize("base", SMOOTH_BASES)
+@pytest.mark.parametrize("name", MAPS)
+def test_the_density_integrates_to_the_cdf(name: str, base: str) -> None:
+    law = learned(name, n=30).transform(SMOOTH_BASES[base])
+    # Between the kinks of the density: those of the map and of the base.
+    kinks = torch.cat([law.unit_map.knots, STEPS.sigmoid(), torch.tensor([0.5])])
+    mapped = law.unit_map.forward(pit_from_cdf(kinks)).cdf
+    levels = torch.cat([mapped, torch.linspace(0.001, 0.999, 401)])
+    inner = levels[(levels >= 0.001) & (levels <= 0.999)].sort().values
+    edges = law.quantile(inner[:, None].expand(-1, 3))
+    middle, half = (edges[1:] + edges[:-1]) / 2, edges.diff(dim=0) / 2
+    mass = torch.zeros(3)
+    for point, weight in ((-(0.6**0.5), 5 / 9), (0.0, 8 / 9), (0.6**0.5, 5 / 9)):
+        mass += (weight * half * law.log_prob(middle + point * half).exp()).sum(0)
+    torch.testing.assert_close(mass, torch.full((3,), 0.998), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("base", SMOOTH_BASES)
+@pytest.mark.parametrize("name", MAPS)
+def test_the_quantile_inverts_the_cdf(name: str, base: str) -> None:
+    law = learned(name).transform(SMOOTH_BASES[base])
+    levels = torch.tensor([1e-4, 0.01, 0.2, 0.5, 0.77, 0.99, 0.9999])[:, None].expand(-1, 3)
+    back = law.pit(law.quantile(levels))
+    torch.testing.assert_close(back.cdf, levels, atol=1e-7, rtol=0)
+    torch.testing.assert_close(back.survival, 1 - levels, atol=1e-7, rtol=0)
+    # Levels next to 0 are finer than those next to 1.
+    torch.testing.assert_close(back.cdf[:3], levels[:3], atol=0, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_samples_have_the_mean_and_the_spread(
+    name: str, generator: torch.Generator
+) -> None:
+    law = learned(name).transform(Gaussian(MEAN, SCALE))
+    draws = law.sample((20_000,), generator=generator)
+    error = (draws.mean(0) - law.mean) / law.stddev
+    assert error.abs().max() < 4 / 20_000**0.5
+    assert (draws.std(0) / law.stddev - 1).abs().max() < 0.04
+    assert torch.isfinite(draws).all()
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_float32_agrees_with_float64(name: str) -> None:
+    recalibrator = learned(name)
+    wide = recalibrator.transform(Gaussian(MEAN, SCALE))
+    narrow = recalibrator.transform(Gaussian(MEAN.float(), SCALE.float()))
+    y = MEAN + SCALE * torch.tensor([-2.9, 0.3, 3.1])
+    for ask in (
+        lambda law, y: law.mean,
+        lambda law, y: law.variance,
+        lambda law, y: law.crps(y),
+        lambda law, y: law.cdf(y),
+        lambda law, y: law.log_prob(y),
+        lambda law, y: law.quantile(0.999),
+        lambda law, y: law.interval(0.99)[0],
+    ):
+        here, there = ask(narrow, y.float()), ask(wide, y)
+        assert here.dtype == torch.float32
+        torch.testing.assert_close(here.double(), there, atol=2e-4, rtol=2e-4)
+
+
+def test_float32_keeps_upper_quantiles_that_its_levels_cannot_say() -> None:
+    # A spread 3 times too small: level 0.999 is 1 - 1e-20 of the given law.
+    recalibrator = learned("smooth", n=2000, factor=1 / 3)
+    law = recalibrator.transform(Gaussian(torch.zeros(1).float(), 1.0))
+    lower, upper = law.interval(0.99)
+    assert 6 < float(upper) < 9
+    assert -9 < float(lower) < -6
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_recalibrated_law_can_be_recalibrated(name: str) -> None:
+    once = learned("smooth").transform(Gaussian(MEAN, SCALE))
+    twice = learned(name, n=100, factor=0.8).transform(once)
+    assert twice.base is once.base
+    y = MEAN + 0.4
+    inner = once.pit(y)
+    outer = learned(name, n=100, factor=0.8).unit_map
+    torch.testing.assert_close(twice.cdf(y), outer.forward(inner).cdf)
+    expected = once.log_prob(y) + outer.log_density(inner)
+    torch.testing.assert_close(twice.log_prob(y), expected)
+    _, sample = even_quantiles(twice)
+    assert ((twice.mean - sample.mean(0)) / sample.std(0)).abs().max() < 1e-4
+    levels = torch.tensor([0.01, 0.5, 0.99])[:, None].expand(-1, 3)
+    torch.testing.assert_close(
+        twice.cdf(twice.quantile(levels)), levels, atol=1e-7, rtol=0
+    )
+
+
+def test_samples_have_no_density_but_everything_else() -> None:
+    law = learned("empirical").transform(BASES["empirical"])
+    with pytest.raises(UnsupportedError, match="samples have none"):
+        law.log_prob(MEAN)
+    assert law.cdf(MEAN).shape == law.crps(MEAN).shape == law.mean.shape == (3,)
+
+
+def test_samples_are_weighted_exactly() -> None:
+    recalibrator = learned("empirical")
+    law = recalibrator.transform(BASES["empirical"])
+    edges = recalibrator.apply(torch.linspace(0, 1, 10))
+    points = MEAN + STEPS[:, None]
+    weights = edges.diff()[:, None]
+    mean = (weights * points).sum(0)
+    torch.testing.assert_close(law.mean, mean)
+    torch.testing.assert_close(law.variance, (weights * (points - mean) ** 2).sum(0))
+    y = MEAN + 0.3
+    pairs = (points[:, None] - points).abs() * weights[:, None] * weights
+    expected = (weights * (points - y).abs()).sum(0) - pairs.sum((0, 1)) / 2
+    torch.testing.assert_close(law.crps(y), expected)
+
+
+def test_moments_that_do_not_exist_stay_so() -> None:
+    law = learned("empirical").transform(StudentT([0.8, 1.5, 3.0], MEAN, SCALE))
+    assert law.mean.isnan().tolist() == [True, False, False]
+    assert law.variance[1] == torch.inf
+    assert torch.isfinite(law.variance[2])
+    with pytest.raises(UnsupportedError, match="finite mean"):
+        law.crps(MEAN)
+
+
+def test_a_law_with_only_a_cdf_is_recalibrated_as_far_as_it_goes() -> None:
+    class OnlyCdf:
+        batch_shape = torch.Size([3])
+
+        def cdf(self, value: Tensor) -> Tensor:
+            return torch.sigmoid(value - MEAN)
+
+    law = learned("smooth").transform(OnlyCdf())
+    expected = learned("smooth").apply(torch.tensor([0.5, 0.5, 0.5]))
+    torch.testing.assert_close(law.cdf(MEAN), expected)
+
+
+def test_moments_do_not_need_those_of_the_base(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(_: Gaussian) -> Tensor:
+        raise UnsupportedError("no mean")
+
+    law = Recalibrated(Gaussian(MEAN, SCALE), IDENTITY)
+    monkeypatch.setattr(Gaussian, "mean", property(unknown))
+    torch.testing.assert_close(law.mean, MEAN)
+    torch.testing.assert_close(law.crps(MEAN), SCALE * 0.23369497725510)
+
+
+def test_shapes_rows_and_repr() -> None:
+    law = learned("empirical").transform(Gaussian(MEAN, SCALE))
+    assert len(law) == 3
+    assert law.cdf(0.0).shape == (3,)
+    assert law.crps(torch.zeros(4, 3)).shape == (4, 3)
+    assert law.crps(0.5).shape == (3,)
+    assert law.sample((2, 5)).shape == (2, 5, 3)
+    assert law.quantiles([0.1, 0.5]).shape == (3, 2)
+    torch.testing.assert_close(law[1:].mean, law.mean[1:])
+    assert repr(law) == "Recalibrated(batch_shape=(3,), dtype=torch.float64)"
+    members = learned("empirical").transform(Gaussian(MEAN.expand(2, 3), 1.0))
+    torch.testing.assert_close(members.crps(MEAN + 1)[0], members[0:1].crps(MEAN + 1)[0])
+    single = learned("empirical").transform(Gaussian(0.0, 1.0))
+    assert single.mean.shape == single.crps(1.0).shape == ()
+
+
+def test_far_targets_cost_their_distance() -> None:
+    law = learned("empirical").transform(Gaussian(MEAN, SCALE))
+    for far in (1e3, -1e3, 1e6):
+        assert ((law.crps(MEAN + far) / abs(far) - 1).abs() < 0.01).all()
+
+
+@pytest.mark.parametrize("name", ["smooth", "beta"])
+def test_gradients_reach_the_parameters(name: str) -> None:
+    recalibrator = learned(name)
+
+    def ask(mean: Tensor, scale: Tensor) -> tuple[Tensor, ...]:
+        law = recalibrator.transform(Gaussian(mean, scale))
+        y = torch.tensor([0.3, -0.8, -2.0])
+        return law.log_prob(y), law.cdf(y), law.mean, law.crps(y)
+
+    parameters = [MEAN.clone().requires_grad_(), SCALE.clone().requires_grad_()]
+    assert torch.autograd.gradcheck(ask, parameters)
+
+
+class _Largest(TorchDispatchMode):
+    """Remember the largest tensor that any operation makes."""
+
+    elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        parts = result if isinstance(result, (tuple, list)) else [result]
+        for part in parts:
+            if isinstance(part, Tensor):
+                self.elements = max(self.elements, part.untyped_storage().nbytes() // 8)
+        return result
+
+
+def test_memory_is_rows_plus_knots_not_their_product(
+    generator: torch.Generator,
+) -> None:
+    rows, knots = 50_000, 20_000
+    recalibrator = RECALIBRATORS["empirical"]().fit_pit(
+        torch.rand(knots, generator=generator) ** 2
+    )
+    law = recalibrator.transform(Gaussian(torch.zeros(rows), 1.0))
+    y = torch.randn(rows, generator=generator)
+    with _Largest() as largest:
+        law.cdf(y)
+        law.quantile(0.9)
+        law.quantile(torch.rand(rows, generator=generator))
+        law.log_prob(y)
+        law.sample(generator=generator)
+        _ = law.variance
+        law.crps(y)
+    # The integral up to each target holds 12 points of a quadrature.
+    assert largest.elements <= 12 * (rows + knots)
+
+
+def test_it_can_be_copied() -> None:
+    law = learned("beta").transform(Gaussian(MEAN, SCALE))
+    torch.testing.assert_close(copy.deepcopy(law).mean, law.mean)
