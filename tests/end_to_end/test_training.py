@@ -87,7 +87,7 @@ def test_the_demonstration_writes_a_page_and_a_picture(
     assert "A perfectly calibrated model would show" in capsys.readouterr().out
     assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG")
     page = (out / "index.html").read_text("utf-8")
-    assert "quantile regularization" in page
+    assert "conditional" in page
     assert "data:image/png;base64," in page
 
 

@@ -14,7 +14,7 @@ __all__ = ["EmpiricalRecalibrator"]
 
 
 class EmpiricalRecalibrator(MapRecalibrator):
-    r"""Ranks of the held-out PIT values over :math:`n + 1`.
+    r"""Ranks of the held-out PIT values, over their number plus one.
 
     The map goes through the sorted PIT values with
 
