@@ -162,8 +162,8 @@ class UnitMap(Protocol):
         """Map PIT values of the given law to those of the recalibrated one."""
         ...
 
-    def inverse(self, level: Tensor, /) -> Tensor:
-        """Smallest PIT value that is mapped to ``level`` at least, in float64."""
+    def inverse(self, levels: PitValues, /) -> PitValues:
+        """Smallest PIT values that are mapped to these at least."""
         ...
 
     def log_density(self, pit: PitValues, /) -> Tensor:

@@ -142,7 +142,9 @@ def test_the_density_integrates_to_the_cdf(name: str, base: str) -> None:
 @pytest.mark.parametrize("name", MAPS)
 def test_the_quantile_inverts_the_cdf(name: str, base: str) -> None:
     law = learned(name).transform(SMOOTH_BASES[base])
-    levels = torch.tensor([1e-4, 0.01, 0.2, 0.5, 0.77, 0.99, 0.9999])[:, None].expand(-1, 3)
+    levels = torch.tensor([1e-4, 0.01, 0.2, 0.5, 0.77, 0.99, 0.9999])[:, None].expand(
+        -1, 3
+    )
     back = law.pit(law.quantile(levels))
     torch.testing.assert_close(back.cdf, levels, atol=1e-7, rtol=0)
     torch.testing.assert_close(back.survival, 1 - levels, atol=1e-7, rtol=0)
@@ -276,7 +278,9 @@ def test_shapes_rows_and_repr() -> None:
     torch.testing.assert_close(law[1:].mean, law.mean[1:])
     assert repr(law) == "Recalibrated(batch_shape=(3,), dtype=torch.float64)"
     members = learned("empirical").transform(Gaussian(MEAN.expand(2, 3), 1.0))
-    torch.testing.assert_close(members.crps(MEAN + 1)[0], members[0:1].crps(MEAN + 1)[0])
+    torch.testing.assert_close(
+        members.crps(MEAN + 1)[0], members[0:1].crps(MEAN + 1)[0]
+    )
     single = learned("empirical").transform(Gaussian(0.0, 1.0))
     assert single.mean.shape == single.crps(1.0).shape == ()
 

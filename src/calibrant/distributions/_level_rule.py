@@ -21,7 +21,7 @@ __all__ = ["LevelRule", "panel_edges", "pit_from_log_odds"]
 
 # Panels are even in u in the middle, where mixtures are steep, and grow outwards.
 _MIDDLE = [j / 16 for j in range(1, 16)]
-_TAIL = [3.4, 4.3, 5.5, 7.0, 9.0, 12.0, 16.0, 21.0, 28.0]
+_TAIL = [3.4, 4.3, 5.5, 7.0, 9.0, 12.0, 16.0, 21.0, 28.0, 37.0, 50.0, 66.0, 87.0]
 _GAUSS_POINTS = 12
 
 
@@ -32,17 +32,16 @@ def pit_from_log_odds(odds: Tensor) -> PitValues:
     )
 
 
-def panel_edges(limit: float, breaks: Tensor | None = None) -> Tensor:
-    """Edges of the panels in log odds, from ``-limit`` to ``limit``.
+def panel_edges(breaks: Tensor | None = None) -> Tensor:
+    """Edges of the panels in log odds, out to probabilities of 2e-38 in both tails.
 
-    ``breaks`` are levels where the quantile function has kinks or jumps.
+    ``breaks`` are levels where the quantile function has kinks.
     """
-    tail = [edge for edge in _TAIL if edge < limit - 0.5] + [limit]
-    outer = torch.tensor(tail, dtype=torch.float64)
+    outer = torch.tensor(_TAIL, dtype=torch.float64)
     middle = torch.tensor(_MIDDLE, dtype=torch.float64).logit()
     edges = [-outer, middle, outer]
     if breaks is not None:
-        edges.append(breaks.double().cpu().logit().clamp(-limit, limit))
+        edges.append(breaks.double().cpu().logit())
     joined: Tensor = torch.cat(edges).unique()
     return joined
 
@@ -69,7 +68,7 @@ class LevelRule:
         # Values at the nodes -> Legendre coefficients of the polynomial through them.
         self._to_coefficients = (order + 0.5) * w[:, None] * _legendre(x, degree).T
         middle, half = (edges[1:] + edges[:-1]) / 2, edges.diff() / 2
-        self._nodes = torch.sigmoid(middle[:, None] + half[:, None] * x)
+        self._nodes = middle[:, None] + half[:, None] * x
         self._integrate_map(degree)
 
     def _integrate_map(self, degree: int) -> None:
@@ -77,7 +76,7 @@ class LevelRule:
         edges = self._edges
         kinks = self._map.knots.double().cpu().logit()
         # The usual edges too: a panel of a step function may be too wide for Gauss.
-        inner = torch.cat([kinks, panel_edges(float(edges[-1]))])
+        inner = torch.cat([kinks, panel_edges()])
         self._fine = torch.cat([edges, inner.clamp(edges[0], edges[-1])]).unique()
         panels = len(edges) - 1
         self._panel = (torch.searchsorted(edges, self._fine, right=True) - 1)[:-1]
@@ -103,11 +102,11 @@ class LevelRule:
         ends = self._map.forward(pit_from_log_odds(self._edges[[0, -1]]))
         outside = torch.stack([ends.cdf[0], ends.survival[1]])
         spread = ends.cdf * ends.survival * torch.tensor([-1.0, 1.0]).double()
-        corner = torch.sigmoid(self._edges[[0, -1]])
+        corner = self._edges[[0, -1]]
         to_nodes = self._to_coefficients.T
         count, degree = self._nodes.shape
-        #: Levels of the nodes, ascending, shape ``(k,)``.
-        self.levels = _between(corner, self._nodes.flatten())
+        #: Log odds of the nodes, ascending, shape ``(k,)``.
+        self.nodes = _between(corner, self._nodes.flatten())
         #: Weights of the integral against dR, shape ``(k,)``.
         self.weights = _between(outside, (total @ to_nodes).flatten())
         #: Weights of the integral against (2 R - 1) dR, shape ``(k,)``.
@@ -122,7 +121,7 @@ class LevelRule:
         Returns
         -------
         tuple[Tensor, Tensor, Tensor]
-            The panel of each value, and levels and weights, ``(degree, *shape)``: the
+            The panel of each value, and nodes and weights, ``(degree, *shape)``: the
             integral is the sum over these and over all nodes of earlier panels.
         """
         odds = pit.log_cdf.double() - pit.log_survival.double()
@@ -138,10 +137,10 @@ class LevelRule:
         weights = torch.tensordot(self._to_coefficients.to(odds), sums, 1)
         outside = (odds <= edges[0]) | (odds >= edges[-1])
         beyond = torch.where(odds <= edges[0], -1, len(edges))
-        levels = self._nodes.to(odds).T[:, panel]
+        nodes = self._nodes.to(odds).T[:, panel]
         return (
             torch.where(outside, beyond, panel),
-            levels,
+            nodes,
             torch.where(outside, 0.0, weights),
         )
 

@@ -82,10 +82,10 @@ class LogOddsSpline:
         mapped, slope = self._value_and_slope(log_odds(pit))
         return (slope.log() + log_jacobian(mapped, pit)).to(pit.cdf.dtype)
 
-    def inverse(self, level: Tensor) -> Tensor:
-        """PIT value that is mapped to ``level``, in float64."""
-        x, t, d = (table.to(level.device) for table in self._tables)
-        target = level.double().logit()
+    def inverse(self, levels: PitValues) -> PitValues:
+        """PIT values that are mapped to these."""
+        target = log_odds(levels)
+        x, t, d = (table.to(target.device) for table in self._tables)
         low, high = target <= t[0], target >= t[-1]
         odds = torch.where(
             low, x[0] + (target - t[0]) / d[0], x[-1] + (target - t[-1]) / d[-1]
@@ -101,7 +101,7 @@ class LogOddsSpline:
             share = -2 * c / (b + (b * b - 4 * a * c).clamp_min(0).sqrt())
             middle = piece.place + share.clamp(0, 1) * piece.width
             odds = torch.where(low | high, odds, middle)
-        return torch.sigmoid(odds)
+        return from_log_odds(odds, levels.cdf.dtype)
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``T`` and its derivative at log odds."""

@@ -77,45 +77,20 @@ class PiecewiseLinearMap:
 
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""
-        index = self._index(pit)
         knots, heights, slopes = self._tables(pit.cdf.device)
-        last = len(slopes) - 1
-        slope = slopes[index]
-        low, high = heights[index], heights[index + 1]
-        rise = low + slope * (resolved_levels(pit) - knots[index])
-        beyond = resolved_levels(pit.mirrored())
-        fall = (1 - high) + slope * (beyond - (1 - knots[index + 1]))
-        # Rounding must neither leave a segment nor miss 0 and 1.
-        rise = torch.minimum(torch.maximum(rise, low), high)
-        fall = torch.minimum(torch.maximum(fall, 1 - high), 1 - low)
-        first, end = index == 0, (index == last) & (index > 0)
-        cdf = torch.where(end, 1 - fall, rise)
-        survival = torch.where(first, 1 - rise, fall)
-        tiny = torch.finfo(torch.float64).tiny
-        log_slope = slope.clamp_min(tiny).log()
-        log_cdf = torch.where(
-            first, log_slope + pit.log_cdf.double(), cdf.clamp_min(tiny).log()
-        )
-        log_survival = torch.where(
-            index == last,
-            log_slope + pit.log_survival.double(),
-            survival.clamp_min(tiny).log(),
-        )
-        mapped = PitValues(cdf, survival, log_cdf, log_survival)
-        return mapped.map(lambda part: part.to(pit.cdf.dtype))
+        return _follow(pit, self._index(pit), knots, heights, slopes)
 
-    def inverse(self, level: Tensor) -> Tensor:
-        """Smallest PIT value that is mapped to ``level`` at least, in float64."""
-        knots, heights, slopes = self._tables(level.device)
-        wide = level.double()
+    def inverse(self, levels: PitValues) -> PitValues:
+        """Smallest PIT values that are mapped to these at least."""
+        knots, heights, slopes = self._tables(levels.cdf.device)
+        wanted = resolved_levels(levels).detach().contiguous()
         # Ends before the first height that reaches the level: no flat piece is met.
-        index = torch.searchsorted(heights, wide.detach().contiguous()) - 1
-        index = index.clamp(0, len(heights) - 2)
-        low, high = heights[index], heights[index + 1]
-        share = ((wide - low) / (high - low).clamp_min(1e-300)).clamp(0, 1)
-        found = torch.lerp(knots[index], knots[index + 1], share)
+        index = (torch.searchsorted(heights, wanted) - 1).clamp(0, len(slopes) - 1)
         # A height may round to 1 before the end that a density reaches.
-        return torch.where((wide >= 1) & (slopes[-1] > 0), 1.0, found)
+        at_end = (wanted >= 1) & (slopes[-1] > 0)
+        index = torch.where(at_end, len(slopes) - 1, index)
+        rates = torch.where(slopes > 0, 1 / slopes, 0.0)
+        return _follow(levels, index, heights, knots, rates)
 
     def log_density(self, pit: PitValues) -> Tensor:
         """Logarithm of the slope at PIT values, -inf on a flat piece."""
@@ -134,6 +109,36 @@ class PiecewiseLinearMap:
             self._heights.to(device),
             self._slopes.to(device),
         )
+
+
+def _follow(
+    pit: PitValues, index: Tensor, x: Tensor, y: Tensor, rates: Tensor
+) -> PitValues:
+    """Go along the segments ``index`` from ``x`` to ``y``, both ``(m,)``, from 0 to 1."""
+    last, rate = len(rates) - 1, rates[index]
+    low, high = y[index], y[index + 1]
+    rise = low + rate * (resolved_levels(pit) - x[index])
+    beyond = resolved_levels(pit.mirrored())
+    fall = (1 - high) + rate * (beyond - (1 - x[index + 1]))
+    # Rounding must neither leave a segment nor miss 0 and 1.
+    rise = torch.minimum(torch.maximum(rise, low), high)
+    fall = torch.minimum(torch.maximum(fall, 1 - high), 1 - low)
+    first, end = index == 0, (index == last) & (index > 0)
+    cdf = torch.where(end, 1 - fall, rise)
+    survival = torch.where(first, 1 - rise, fall)
+    tiny = torch.finfo(torch.float64).tiny
+    log_rate = rate.clamp_min(tiny).log()
+    # In the outer segments one tail is a multiple: true where its value underflows.
+    log_cdf = torch.where(
+        first, log_rate + pit.log_cdf.double(), cdf.clamp_min(tiny).log()
+    )
+    log_survival = torch.where(
+        index == last,
+        log_rate + pit.log_survival.double(),
+        survival.clamp_min(tiny).log(),
+    )
+    result = PitValues(cdf, survival, log_cdf, log_survival)
+    return result.map(lambda part: part.to(pit.cdf.dtype))
 
 
 def _check_points(knots: Tensor, heights: Tensor) -> None:

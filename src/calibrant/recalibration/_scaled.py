@@ -8,6 +8,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
+from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian import Gaussian
@@ -85,6 +86,10 @@ class Scaled(AbstractDistribution):
 
     def _quantile(self, level: Tensor) -> Tensor:
         inside = self._base.quantile(level)
+        return self._center + self._factor * (inside - self._center)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        inside = upper_quantile(self._base, survival)
         return self._center + self._factor * (inside - self._center)
 
     def _crps(self, value: Tensor) -> Tensor:

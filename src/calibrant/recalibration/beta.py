@@ -51,23 +51,21 @@ class BetaMap:
         """Map PIT values."""
         return from_log_odds(self._mapped(log_odds(pit)), pit.cdf.dtype)
 
-    def inverse(self, level: Tensor) -> Tensor:
-        """PIT value that is mapped to ``level``, in float64."""
-        target = level.double().logit()
-        inner = torch.where(target.isfinite(), target, 0.0)
+    def inverse(self, levels: PitValues) -> PitValues:
+        """PIT values that are mapped to these."""
+        target = log_odds(levels)
         # Start from the better of both tails' formulas. The map is convex or concave
         # in log odds, so Newton's steps approach the root from one side.
-        rise = inner - self.shift
+        rise = target - self.shift
         odds = torch.where(rise < 0, rise / self.lower, rise / self.upper)
         for _ in range(100):
             share = torch.sigmoid(odds)
             slope = self.lower * (1 - share) + self.upper * share
-            step = (self._mapped(odds) - inner) / slope
+            step = (self._mapped(odds) - target) / slope
             odds = odds - step
             if (step.abs() <= 1e-14 * (1 + odds.abs())).all():
                 break
-        inner_level: Tensor = torch.sigmoid(odds)
-        return torch.where(target.isfinite(), inner_level, level.double())
+        return from_log_odds(odds, levels.cdf.dtype)
 
     def log_density(self, pit: PitValues) -> Tensor:
         """Logarithm of the derivative at PIT values."""

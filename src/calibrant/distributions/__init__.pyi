@@ -1,0 +1,16 @@
+import calibrant._table as _table
+
+from .base import AbstractDistribution as AbstractDistribution
+from .cdf_law import CdfLaw as CdfLaw
+from .conversion import as_distribution as as_distribution
+from .empirical import Empirical as Empirical
+from .gaussian import Gaussian as Gaussian
+from .gaussian_mixture import GaussianMixture as GaussianMixture
+from .laplace import Laplace as Laplace
+from .quantile_table import QuantileTable as QuantileTable
+from .recalibrated import Recalibrated as Recalibrated
+from .scipy_law import ScipyLaw as ScipyLaw
+from .student_t import StudentT as StudentT
+from .torch_law import TorchLaw as TorchLaw
+
+DISTRIBUTIONS: _table.Table[type[AbstractDistribution]]
