@@ -4,10 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS_READY := $(VENV)/.peers-ready
+INTEROP := $(VENV)-interop
+INTEROP_READY := $(INTEROP)/.ready
+# The options of the default run, without those that leave these groups out.
+GROUP := -o addopts="--strict-markers --strict-config -ra --import-mode=importlib"
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help environment reproduce test checks format quick test-peers clean
+.PHONY: help environment reproduce test checks format quick test-peers test-interop clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -20,6 +24,12 @@ $(READY): pyproject.toml constraints.txt
 
 $(PEERS_READY): $(READY)
 	$(INSTALL) --constraint constraints.txt --editable ".[dev,peers]"
+	@touch $@
+
+$(INTEROP_READY): pyproject.toml constraints-interop.txt
+	$(PYTHON) -m venv $(INTEROP)
+	$(INTEROP)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint constraints-interop.txt --editable ".[interop]"
 	@touch $@
 
 environment: $(READY) ## Set up .venv with everything that development needs
@@ -41,11 +51,14 @@ quick: $(READY) ## The tests that train nothing
 	$(BIN)/pytest -m "not slow"
 
 test-peers: $(PEERS_READY) ## Other libraries as oracles
-	$(BIN)/pytest tests/peers -o addopts="--strict-markers --strict-config -ra --import-mode=importlib"
+	$(BIN)/pytest tests/peers $(GROUP)
+
+test-interop: $(INTEROP_READY) ## Recalibrate the models of libraries that need pandas 2
+	$(INTEROP)/bin/pytest tests/interop $(GROUP)
 
 format: $(READY) ## Mend what can be mended by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) reproduction build dist .coverage
+	rm -rf $(VENV) $(INTEROP) reproduction build dist .coverage

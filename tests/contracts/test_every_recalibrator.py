@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
@@ -234,6 +234,7 @@ def test_every_page_states_formula_data_and_guarantee(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MAPS)
+@settings(max_examples=40)
 @given(values=arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)))
 def test_any_pit_values_give_an_increasing_map_onto_the_unit_interval(
     name: str, values: np.ndarray[Any, Any]

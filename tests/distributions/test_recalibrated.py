@@ -96,10 +96,10 @@ def test_crps_of_a_wider_normal_law_is_known() -> None:
     law = Recalibrated(narrow, _Halving())
     for y in (MEAN - 3, MEAN, MEAN + 0.7, MEAN + 20, MEAN - 50):
         torch.testing.assert_close(law.crps(y), wide.crps(y), atol=1e-9, rtol=1e-9)
-        torch.testing.assert_close(law.log_prob(y), wide.log_prob(y), rtol=1e-6, atol=0)
+    y = MEAN - 3
+    torch.testing.assert_close(law.log_prob(y), wide.log_prob(y), rtol=1e-6, atol=0)
     torch.testing.assert_close(law.mean, MEAN, atol=1e-10, rtol=0)
-    # Levels within 2e-16 of 1 are put there: 8 narrow standard deviations.
-    torch.testing.assert_close(law.stddev, SCALE, atol=0, rtol=1e-3)
+    torch.testing.assert_close(law.stddev, SCALE, atol=0, rtol=1e-8)
 
 
 class _Halving:
@@ -112,8 +112,9 @@ class _Halving:
         upper = -torch.special.ndtri(pit.survival)
         return Gaussian(0.0, 2.0).pit(torch.where(z < 0, z, upper).nan_to_num())
 
-    def inverse(self, level: Tensor) -> Tensor:
-        return torch.special.ndtr(2 * torch.special.ndtri(level.double()))
+    def inverse(self, levels: Any) -> Any:
+        z = torch.special.ndtri(levels.cdf)
+        return Gaussian(0.0, 0.5).pit(z.clamp(-1e3, 1e3))
 
     def log_density(self, pit: Any) -> Tensor:
         z = torch.special.ndtri(pit.cdf)
@@ -146,10 +147,10 @@ def test_the_quantile_inverts_the_cdf(name: str, base: str) -> None:
         -1, 3
     )
     back = law.pit(law.quantile(levels))
-    torch.testing.assert_close(back.cdf, levels, atol=1e-7, rtol=0)
-    torch.testing.assert_close(back.survival, 1 - levels, atol=1e-7, rtol=0)
-    # Levels next to 0 are finer than those next to 1.
-    torch.testing.assert_close(back.cdf[:3], levels[:3], atol=0, rtol=1e-5)
+    # torch's own Gumbel has no precise tails.
+    tolerance = 1e-5 if base == "torch" else 1e-8
+    torch.testing.assert_close(back.cdf, levels, atol=0, rtol=tolerance)
+    torch.testing.assert_close(back.survival, 1 - levels, atol=0, rtol=tolerance)
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -171,13 +172,13 @@ def test_float32_agrees_with_float64(name: str) -> None:
     narrow = recalibrator.transform(Gaussian(MEAN.float(), SCALE.float()))
     y = MEAN + SCALE * torch.tensor([-2.9, 0.3, 3.1])
     for ask in (
-        lambda law, y: law.mean,
-        lambda law, y: law.variance,
+        lambda law, _: law.mean,
+        lambda law, _: law.variance,
         lambda law, y: law.crps(y),
         lambda law, y: law.cdf(y),
         lambda law, y: law.log_prob(y),
-        lambda law, y: law.quantile(0.999),
-        lambda law, y: law.interval(0.99)[0],
+        lambda law, _: law.quantile(0.999),
+        lambda law, _: law.interval(0.99)[0],
     ):
         here, there = ask(narrow, y.float()), ask(wide, y)
         assert here.dtype == torch.float32
@@ -258,13 +259,13 @@ def test_a_law_with_only_a_cdf_is_recalibrated_as_far_as_it_goes() -> None:
 def test_moments_do_not_need_those_of_the_base(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unknown(_: Gaussian) -> Tensor:
+    def unknown(_: Laplace) -> Tensor:
         raise UnsupportedError("no mean")
 
-    law = Recalibrated(Gaussian(MEAN, SCALE), IDENTITY)
-    monkeypatch.setattr(Gaussian, "mean", property(unknown))
+    law = Recalibrated(Laplace(MEAN, SCALE), IDENTITY)
+    monkeypatch.setattr(Laplace, "mean", property(unknown))
     torch.testing.assert_close(law.mean, MEAN)
-    torch.testing.assert_close(law.crps(MEAN), SCALE * 0.23369497725510)
+    torch.testing.assert_close(law.crps(MEAN), SCALE / 4)
 
 
 def test_shapes_rows_and_repr() -> None:

@@ -20,9 +20,9 @@ __all__ = ["upper_quantile"]
 def upper_quantile(law: AbstractDistribution, survival: Tensor) -> Tensor:
     """Value that is exceeded with probability ``survival``, above 0.
 
-    The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in float32;
-    an over-confident model has a tenth of its targets beyond that. So the lower
-    quantile of the mirrored law is asked. A law that has none and no method
+    The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in float32,
+    and an over-confident model has targets beyond that. So the lower quantile of the
+    mirrored law is asked. A law that has none and no method
     ``_upper_quantile`` gives the quantile at the last level that it can tell from 1.
 
     Shape: as for ``law.quantile``.

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from calibrant._checks import UnsupportedError, pit_from_cdf
 from calibrant.contracts import PitValues, UnitMap
+from calibrant.distributions._joined_map import JoinedMap
 from calibrant.distributions._level_rule import (
     LevelRule,
     panel_edges,
@@ -47,7 +48,8 @@ class Recalibrated(AbstractDistribution):
     quantile tables, nothing for samples, and up to 2e-3 of the distance between two
     components of a mixture with a gap between them. Probabilities below 2e-38 in
     either tail are put there, for laws of ``torch.distributions`` those below 1e-16
-    (6e-8 in float32) above.
+    (6e-8 in float32) above. A map that fattens the tails can take the variance of a
+    law whose tails are heavy already (Student's t): then it is large here, not ``inf``.
 
     Memory is proportional to rows plus knots, never to their product.
 
@@ -72,7 +74,7 @@ class Recalibrated(AbstractDistribution):
     def __init__(self, base: AbstractDistribution, unit_map: UnitMap) -> None:
         if isinstance(base, Recalibrated):
             self._base: AbstractDistribution = base.base
-            self._map: UnitMap = _Joined(base.unit_map, unit_map)
+            self._map: UnitMap = JoinedMap(base.unit_map, unit_map)
         else:
             self._base, self._map = base, unit_map
 
@@ -127,11 +129,11 @@ class Recalibrated(AbstractDistribution):
     def _quantile(self, level: Tensor) -> Tensor:
         given = pit_from_cdf(level.double())
         inner = self._map.inverse(given)
+        found = self._at(inner)
         # Only levels of 0 and 1 may reach the ends of the support.
         ends = (given.cdf <= 0) | (given.survival <= 0)
-        found = self._at(inner.map(lambda part: torch.where(ends, 0.5, part)))
         if ends.any():
-            outer = torch.where(ends, inner.cdf.round(), 0.5)
+            outer = torch.where(ends, inner.cdf, 0.5)
             found = torch.where(ends, self._base.quantile(outer), found)
         return found.to(self.dtype)
 
@@ -199,9 +201,8 @@ class Recalibrated(AbstractDistribution):
             steps = torch.arange(m + 1, dtype=torch.float64) / m
             outer = panel_edges()[-1]
             return LevelRule(self._map, steps.logit().clamp(-outer, outer), degree=1)
-        table = isinstance(self._base, QuantileTable)
-        edges = panel_edges(self._base.levels if table else None)
-        return LevelRule(self._map, edges, degree=8)
+        breaks = self._base.levels if isinstance(self._base, QuantileTable) else None
+        return LevelRule(self._map, panel_edges(breaks), degree=8)
 
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """Median of the base, and first and second moment around it, in float64."""
@@ -218,11 +219,12 @@ class Recalibrated(AbstractDistribution):
         """Quantiles of all rows at each node of the rule, one by one, in float64."""
         nodes = self._rule.nodes.to(self._like.device)
         size = max(1, _BLOCK // max(1, self.batch_shape.numel()))
-        for half in (nodes[nodes < 0], nodes[nodes >= 0]):
-            for block in half.split(size):
+        far = torch.sigmoid(-nodes) < _FAR  # all or none of a block, which saves work
+        for part in (nodes[~far], nodes[far]):
+            for block in part.split(size):
                 pit = pit_from_log_odds(block)
                 if size == 1:  # a number is less work than a level for each row
-                    yield self._at(pit.map(lambda part: part[0])).double()
+                    yield self._at(pit.map(lambda tail: tail[0])).double()
                 else:
                     yield from self._at(pit.map(self._for_each_row)).double()
 
@@ -230,27 +232,3 @@ class Recalibrated(AbstractDistribution):
         """Bring ``(k,)`` to ``(k, *batch_shape)``."""
         shape = (len(levels), *[1] * len(self.batch_shape))
         return levels.reshape(shape).expand(-1, *self.batch_shape)
-
-
-class _Joined:
-    """One map after another."""
-
-    def __init__(self, inner: UnitMap, outer: UnitMap) -> None:
-        self._inner, self._outer = inner, outer
-
-    @property
-    def knots(self) -> Tensor:
-        outer = pit_from_cdf(self._outer.knots[1:-1])
-        pulled_back = self._inner.inverse(outer).cdf
-        knots: Tensor = torch.cat([self._inner.knots, pulled_back]).unique()
-        return knots
-
-    def forward(self, pit: PitValues) -> PitValues:
-        return self._outer.forward(self._inner.forward(pit))
-
-    def inverse(self, levels: PitValues) -> PitValues:
-        return self._inner.inverse(self._outer.inverse(levels))
-
-    def log_density(self, pit: PitValues) -> Tensor:
-        inner = self._inner.log_density(pit)
-        return inner + self._outer.log_density(self._inner.forward(pit))

@@ -80,12 +80,15 @@ class MapRecalibrator(ABC):
     def apply(self, levels: ArrayLike) -> Tensor:
         """Map plain levels in [0, 1], shape ``(..., n)``: for plots and checks."""
         pit = as_pit(levels, name="levels", single_rows=True)
-        return _keep_ends(pit, self.unit_map.forward(pit))
+        mapped = self.unit_map.forward(pit).cdf
+        # In log odds a level of 0 stands for anything below 1e-308; here it is 0.
+        mapped = torch.where(pit.cdf > 0, mapped, 0.0)
+        return torch.where(pit.cdf < 1, mapped, 1.0)
 
     def invert(self, levels: ArrayLike) -> Tensor:
-        """Find the levels that :meth:`apply` maps to these, shape ``(..., n)``."""
+        """Find the smallest levels that :meth:`apply` maps to these, ``(..., n)``."""
         wanted = as_pit(levels, name="levels", single_rows=True)
-        return _keep_ends(wanted, self.unit_map.inverse(wanted))
+        return self.unit_map.inverse(wanted).cdf
 
     @property
     def unit_map(self) -> StoredMap:
@@ -112,9 +115,3 @@ class MapRecalibrator(ABC):
         )
         state = "unfitted" if self._map is None else "fitted"
         return f"{type(self).__name__}({settings}) [{state}]"
-
-
-def _keep_ends(levels: PitValues, mapped: PitValues) -> Tensor:
-    """Keep 0 and 1, which in log odds stand for anything beyond 1e-308."""
-    inner = torch.where(levels.cdf > 0, mapped.cdf, 0.0)
-    return torch.where(levels.cdf < 1, inner, 1.0)

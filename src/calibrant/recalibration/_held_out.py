@@ -32,7 +32,13 @@ def held_out_rows(
 
 def held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
     """Return PIT values ``(n,)`` in ascending order, float64, on the CPU."""
-    values = as_pit(pit).map(lambda part: part.detach().cpu().double())
+    given = as_pit(pit).map(lambda part: part.detach().cpu())
+    values = PitValues(
+        given.cdf.double(),
+        given.survival.double(),
+        _resolved_log(given.cdf, given.log_cdf),
+        _resolved_log(given.survival, given.log_survival),
+    )
     if values.cdf.ndim != 1:
         raise InputError(
             f"pit must have shape (n,), got {tuple(values.cdf.shape)}. Flatten it if "
@@ -41,6 +47,20 @@ def held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
     as_pit(values.cdf)  # PIT values with both tails have not been checked yet
     order = values.key.argsort(stable=True)
     return values.map(lambda part: part[order])
+
+
+def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
+    """Logarithms in float64; a plain 0 counts as half of the smallest other value.
+
+    Such a 0 has no logarithm of its own: samples cannot say how far beyond all of them
+    a target lies.
+    """
+    stand_in = torch.tensor(torch.finfo(tail.dtype).tiny, dtype=tail.dtype).log()
+    plain = (tail <= 0) & (log_tail == stand_in)
+    if not (plain.any() and (tail > 0).any()):
+        return log_tail.double()
+    smallest = tail[tail > 0].min().double()
+    return torch.where(plain, (smallest / 2).log(), log_tail.double())
 
 
 def resolved_levels(pit: PitValues) -> Tensor:

@@ -43,12 +43,12 @@ def read_json(text: str) -> Recalibrator:
             f"{VERSION}. Install the calibrant that wrote it, or a newer one."
         )
     name = content.get("name")
-    if name not in RECALIBRATORS:
+    if not isinstance(name, str) or name not in RECALIBRATORS:
         raise InputError(
             f"the text holds a recalibrator called {name!r}, there are "
             f"{', '.join(RECALIBRATORS)}. Put your own into RECALIBRATORS before."
         )
-    part = cast("Any", RECALIBRATORS[str(name)])
+    part = cast("Any", RECALIBRATORS[name])
     try:
         restored = part.from_state(content["options"], content["state"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -8,7 +8,12 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
-from calibrant.recalibration._logit import from_log_odds, log_jacobian, log_odds
+from calibrant.recalibration._logit import (
+    from_log_odds,
+    log_jacobian,
+    log_odds,
+    with_ends,
+)
 
 __all__ = ["LogOddsSpline"]
 
@@ -101,7 +106,7 @@ class LogOddsSpline:
             share = -2 * c / (b + (b * b - 4 * a * c).clamp_min(0).sqrt())
             middle = piece.place + share.clamp(0, 1) * piece.width
             odds = torch.where(low | high, odds, middle)
-        return from_log_odds(odds, levels.cdf.dtype)
+        return from_log_odds(with_ends(odds, levels), levels.cdf.dtype)
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``T`` and its derivative at log odds."""

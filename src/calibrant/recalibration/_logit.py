@@ -8,7 +8,14 @@ from torch.nn.functional import logsigmoid
 
 from calibrant.contracts import PitValues
 
-__all__ = ["LIMIT", "bounded_log_odds", "from_log_odds", "log_jacobian", "log_odds"]
+__all__ = [
+    "LIMIT",
+    "bounded_log_odds",
+    "from_log_odds",
+    "log_jacobian",
+    "log_odds",
+    "with_ends",
+]
 
 #: Log odds of a PIT value that float64 can just tell from 1.
 LIMIT = -math.log(torch.finfo(torch.float64).eps)
@@ -40,3 +47,9 @@ def log_jacobian(mapped: Tensor, pit: PitValues) -> Tensor:
     """Return ``log(du'/du)`` but for the derivative of the mapped log odds."""
     inner = pit.log_cdf.double() + pit.log_survival.double()
     return logsigmoid(mapped) + logsigmoid(-mapped) - inner
+
+
+def with_ends(odds: Tensor, levels: PitValues) -> Tensor:
+    """Send levels of exactly 0 and 1 to infinite log odds."""
+    odds = torch.where(levels.cdf > 0, odds, -torch.inf)
+    return torch.where(levels.survival > 0, odds, torch.inf)

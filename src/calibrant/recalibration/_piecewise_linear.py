@@ -53,11 +53,6 @@ class PiecewiseLinearMap:
         """Levels between which the map is linear, shape ``(m,)``."""
         return self._knots
 
-    @property
-    def heights(self) -> Tensor:
-        """Values of the map at the knots, shape ``(m,)``."""
-        return self._heights
-
     def state(self) -> dict[str, object]:
         """Points of the map as lists."""
         return {
@@ -114,7 +109,7 @@ class PiecewiseLinearMap:
 def _follow(
     pit: PitValues, index: Tensor, x: Tensor, y: Tensor, rates: Tensor
 ) -> PitValues:
-    """Go along the segments ``index`` from ``x`` to ``y``, both ``(m,)``, from 0 to 1."""
+    """Go along the segments ``index`` from ``x`` to ``y``, each from 0 to 1."""
     last, rate = len(rates) - 1, rates[index]
     low, high = y[index], y[index + 1]
     rise = low + rate * (resolved_levels(pit) - x[index])

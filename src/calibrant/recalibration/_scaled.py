@@ -27,7 +27,9 @@ def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
 
 
 class Scaled(AbstractDistribution):
-    r"""The law of :math:`m + k (Y - m)`, with :math:`m` the mean of :math:`Y`.
+    r"""The law of :math:`m + k (Y - m)`, with :math:`m` the center of :math:`Y`.
+
+    That is its mean, or the median of Student's t, which always exists.
 
     Parameters
     ----------
@@ -38,11 +40,12 @@ class Scaled(AbstractDistribution):
     """
 
     def __init__(self, base: AbstractDistribution, factor: float) -> None:
-        self._base, self._factor, self._center = base, factor, base.mean
+        self._base, self._factor = base, factor
+        self._center = base.location if isinstance(base, StudentT) else base.mean
         if not self._center.isfinite().all():
             raise InputError(
-                "a law is stretched around its mean, which must be finite, and it is "
-                "not for some rows."
+                "a law is stretched around its center, which must be finite, and it is "
+                "not for some rows (a diverged model)."
             )
 
     @property
@@ -57,7 +60,7 @@ class Scaled(AbstractDistribution):
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        return self._center
+        return self._center + self._factor * (self._base.mean - self._center)
 
     @property
     def variance(self) -> Tensor:

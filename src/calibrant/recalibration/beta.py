@@ -16,6 +16,7 @@ from calibrant.recalibration._logit import (
     from_log_odds,
     log_jacobian,
     log_odds,
+    with_ends,
 )
 
 __all__ = ["BetaMap", "BetaRecalibrator"]
@@ -53,7 +54,8 @@ class BetaMap:
 
     def inverse(self, levels: PitValues) -> PitValues:
         """PIT values that are mapped to these."""
-        target = log_odds(levels)
+        ends = (levels.cdf <= 0) | (levels.survival <= 0)
+        target = torch.where(ends, 0.0, log_odds(levels))
         # Start from the better of both tails' formulas. The map is convex or concave
         # in log odds, so Newton's steps approach the root from one side.
         rise = target - self.shift
@@ -65,7 +67,7 @@ class BetaMap:
             odds = odds - step
             if (step.abs() <= 1e-14 * (1 + odds.abs())).all():
                 break
-        return from_log_odds(odds, levels.cdf.dtype)
+        return from_log_odds(with_ends(odds, levels), levels.cdf.dtype)
 
     def log_density(self, pit: PitValues) -> Tensor:
         """Logarithm of the derivative at PIT values."""

@@ -27,8 +27,9 @@ class SmoothRecalibrator(MapRecalibrator):
 
     .. math:: \beta = \frac{m + 1}{1 + \sum_i |\operatorname{logit} u_i - s|}
 
-    for the :math:`m` values beyond the knot :math:`s`. On the scale of log odds that
-    continues a normal law that is too narrow or too wide as a normal law.
+    for the :math:`m` values beyond the knot :math:`s`, at most 4 times the slope of the
+    segment before. On the scale of log odds that continues a normal law that is too
+    narrow or too wide as a normal law.
 
     Data: held-out rows, best 50 or more; a single one gives a shift. No finite-sample
     guarantee, but the best NLL of the maps here if there are enough rows.
@@ -70,10 +71,12 @@ class SmoothRecalibrator(MapRecalibrator):
         odds = bounded_log_odds(pit)
         levels = _knot_levels(len(odds), self.knots)
         places = _quantiles(odds, levels)
-        # Of knots at one place (ties) the last counts, as in a distribution function.
-        last = torch.ones_like(places, dtype=torch.bool)
-        last[:-1] = places.diff() > 1e-9
-        places, heights = places[last], levels[last].logit()
+        # Knots at one place (ties) become one, at the middle of their levels.
+        new = torch.cat([torch.ones(1, dtype=torch.bool), places.diff() > 1e-9])
+        group = new.cumsum(0) - 1
+        zeros = torch.zeros(int(group[-1]) + 1, dtype=torch.float64)
+        middle = zeros.index_add(0, group, levels) / group.bincount()
+        places, heights = places[new], middle.logit()
         return LogOddsSpline(places, heights, _slopes(odds, places, heights))
 
     @classmethod
@@ -117,4 +120,6 @@ def _slopes(odds: Tensor, places: Tensor, heights: Tensor) -> Tensor:
         )
     secants = heights.diff() / places.diff()
     inner = (secants[:-1] * secants[1:]).sqrt()
-    return torch.cat([first[None], inner, last[None]])
+    # A steeper end would take its rise from the rest of the outer segment.
+    ends = torch.minimum(torch.stack([first, last]), 4 * secants[[0, -1]])
+    return torch.cat([ends[:1], inner, ends[1:]])

@@ -1,0 +1,150 @@
+"""One factor on the spread."""
+
+import math
+from typing import Literal
+
+import pytest
+import torch
+from scipy import stats
+
+from calibrant import (
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    InputError,
+    Laplace,
+    QuantileTable,
+    StudentT,
+    UnsupportedError,
+)
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.recalibration._scaled import Scaled, stretched
+from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.scale import ScaleRecalibrator
+
+MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
+STEPS = torch.linspace(-2, 2, 9, dtype=torch.float64)
+FAMILIES: list[AbstractDistribution] = [
+    Gaussian(MEAN, 0.5),
+    Laplace(MEAN, 0.5),
+    StudentT(4.0, MEAN, 0.5),
+    GaussianMixture(torch.stack([MEAN, MEAN + 2]), 0.5, [0.3, 0.7]),
+    Empirical(MEAN + STEPS[:, None]),
+    QuantileTable(STEPS.sigmoid(), MEAN[:, None] + STEPS),
+]
+
+
+def test_the_factor_of_a_normal_law_is_known(generator: torch.Generator) -> None:
+    spread = 0.5 + torch.rand(100, generator=generator)
+    y = 3 * spread * torch.randn(100, generator=generator)
+    fitted = ScaleRecalibrator().fit((torch.zeros(100), spread), y)
+    expected = (y / spread).square().mean().sqrt().item()
+    assert fitted.factor == pytest.approx(expected, rel=1e-7)
+    law = fitted.transform(([1.0], [2.0]))
+    assert isinstance(law, Gaussian)
+    torch.testing.assert_close(
+        law.stddev, torch.tensor([2 * expected]), rtol=1e-7, atol=0
+    )
+
+
+@pytest.mark.parametrize("score", ["nll", "crps"])
+@pytest.mark.parametrize("factor", [0.25, 4.0])
+def test_both_scores_find_the_factor(
+    score: Literal["nll", "crps"], factor: float, generator: torch.Generator
+) -> None:
+    y = factor * torch.randn(4000, generator=generator)
+    law = Laplace(torch.zeros(4000), 0.6)
+    fitted = ScaleRecalibrator(score=score).fit(law, y)
+    scores = [
+        -stretched(law, fitted.factor * shift).log_prob(y).mean()
+        if score == "nll"
+        else stretched(law, fitted.factor * shift).crps(y).mean()
+        for shift in (0.99, 1, 1.01)
+    ]
+    assert scores[1] < min(scores[0], scores[2])
+    gaussian = ScaleRecalibrator(score=score).fit(Gaussian(torch.zeros(4000), 1.0), y)
+    assert gaussian.factor == pytest.approx(factor, rel=0.05)
+
+
+@pytest.mark.parametrize("law", FAMILIES, ids=lambda law: type(law).__name__)
+def test_every_family_stays_and_is_stretched_around_its_center(
+    law: AbstractDistribution,
+) -> None:
+    wide = stretched(law, 3.0)
+    assert type(wide) is type(law)
+    torch.testing.assert_close(wide.mean, law.mean)
+    torch.testing.assert_close(wide.stddev, 3 * law.stddev)
+    generic = Scaled(law, 3.0)
+    for level in (0.1, 0.6, 0.9):
+        torch.testing.assert_close(wide.quantile(level), generic.quantile(level))
+    y = MEAN + 0.7
+    torch.testing.assert_close(wide.cdf(y), generic.cdf(y))
+    torch.testing.assert_close(wide.crps(y), generic.crps(y))
+    torch.testing.assert_close(generic.mean, wide.mean)
+    torch.testing.assert_close(generic.variance, wide.variance)
+    if not isinstance(law, Empirical):
+        torch.testing.assert_close(wide.log_prob(y), generic.log_prob(y))
+        torch.testing.assert_close(wide.survival(y), generic.survival(y))
+        torch.testing.assert_close(
+            wide.pit(y).log_survival, generic.pit(y).log_survival
+        )
+
+
+def test_foreign_laws_are_stretched_too(generator: torch.Generator) -> None:
+    shape = torch.tensor([2.0, 3.0, 4.0])
+    law = stats.gamma(shape.numpy())
+    y = torch.tensor([0.3, 6.0, 2.0])
+    fitted = ScaleRecalibrator().fit(law, y)
+    wide = fitted.transform(law)
+    assert isinstance(wide, Scaled)
+    torch.testing.assert_close(wide.mean, shape)
+    torch.testing.assert_close(wide.stddev, fitted.factor * shape.sqrt())
+    again = stretched(wide, 2.0)
+    torch.testing.assert_close(again.stddev, 2 * wide.stddev)
+    torch.testing.assert_close(wide[1:].mean, shape[1:])
+    draws = wide.sample((4000,), generator=generator)
+    assert (draws.mean(0) - shape).abs().max() < 0.2
+
+
+def test_a_stretched_law_can_be_recalibrated() -> None:
+    wide = Scaled(FAMILIES[0], 2.0)
+    law = EmpiricalRecalibrator().fit_pit([0.01, 0.4, 0.99]).transform(wide)
+    direct = (
+        EmpiricalRecalibrator()
+        .fit_pit([0.01, 0.4, 0.99])
+        .transform((MEAN, torch.ones(3)))
+    )
+    torch.testing.assert_close(law.variance, direct.variance)
+    torch.testing.assert_close(law.crps(MEAN + 1), direct.crps(MEAN + 1))
+
+
+def test_float32_finds_the_same_factor(generator: torch.Generator) -> None:
+    y = 2 * torch.randn(300, generator=generator)
+    wide = ScaleRecalibrator().fit((torch.zeros(300), torch.ones(300)), y)
+    narrow = ScaleRecalibrator().fit(
+        (torch.zeros(300).float(), torch.ones(300).float()), y.float()
+    )
+    assert narrow.factor == pytest.approx(wide.factor, rel=1e-6)
+
+
+def test_samples_need_the_crps(generator: torch.Generator) -> None:
+    law = Empirical(torch.randn(20, 50, generator=generator))
+    y = 2 * torch.randn(50, generator=generator)
+    with pytest.raises(UnsupportedError, match="crps"):
+        ScaleRecalibrator().fit(law, y)
+    assert 1.2 < ScaleRecalibrator(score="crps").fit(law, y).factor < 4
+
+
+def test_rows_without_an_answer_are_refused() -> None:
+    law = Gaussian([0.0, 1.0], 1.0)
+    with pytest.raises(InputError, match=r"between 1/2981 and 2981.*targets are on"):
+        ScaleRecalibrator().fit(law, [0.0, 1.0])
+    with pytest.raises(InputError, match=r"targets are far off.*Check the units"):
+        ScaleRecalibrator().fit(law, [1e6, -1e6])
+    atom = QuantileTable([0.1, 0.9], [[2.0, 2.0]])
+    with pytest.raises(InputError, match=r"mean nll .* must be finite, got -inf"):
+        ScaleRecalibrator().fit(atom, [2.0])
+    with pytest.raises(InputError, match="score must be 'nll' or 'crps', got 'rmse'"):
+        ScaleRecalibrator(score="rmse")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="stretched around its center"):
+        Scaled(Gaussian(torch.tensor([math.nan]), torch.ones(1)), 2.0)
