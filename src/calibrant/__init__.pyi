@@ -81,6 +81,13 @@ from .metrics.target_grid import detect_grid as detect_grid
 from .metrics.variance import ence as ence
 from .metrics.variance import uce as uce
 from .recalibration import RECALIBRATORS as RECALIBRATORS
+from .recalibration.beta import BetaRecalibrator as BetaRecalibrator
+from .recalibration.conformal_interval import ConformalInterval as ConformalInterval
+from .recalibration.conformal_interval import ConformalPrediction as ConformalPrediction
+from .recalibration.empirical import EmpiricalRecalibrator as EmpiricalRecalibrator
+from .recalibration.isotonic import IsotonicRecalibrator as IsotonicRecalibrator
+from .recalibration.scale import ScaleRecalibrator as ScaleRecalibrator
+from .recalibration.smooth import SmoothRecalibrator as SmoothRecalibrator
 from .regularizers import REGULARIZERS as REGULARIZERS
 from .regularizers import STRENGTHS as STRENGTHS
 from .regularizers.beta_kernel_entropy import beta_kernel_entropy as beta_kernel_entropy
