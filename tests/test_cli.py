@@ -24,6 +24,8 @@ def test_lists_every_part_with_what_it_does() -> None:
         for name in table:
             assert name in result.output
     assert "Cumulative KL divergence of PIT values" in result.output
+    assert ":math:" not in result.output
+    assert "`" not in result.output
 
 
 def test_lists_one_kind() -> None:

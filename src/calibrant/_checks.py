@@ -79,7 +79,7 @@ def _first_bad(bad: Tensor, values: Tensor, name: str) -> str:
     where = ", ".join(map(str, place))
     value = values[place].item()
     return (
-        f"{int(bad.sum())} of {bad.numel()} values do not, "
+        f"{int(bad.sum())} of {bad.numel()} values break this, "
         f"the first is {name}[{where}] = {value:.4g}"
     )
 

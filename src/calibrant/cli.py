@@ -1,5 +1,6 @@
 """The command line: parse, call one function, print."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -87,10 +88,16 @@ def _listing(title: str, parts: Mapping[str, object]) -> "Table":
     if title == Kind.REGULARIZERS:
         listing.add_column("default strength", justify="right")
     for name, part in parts.items():
-        summary = (part.__doc__ or "").strip().splitlines()[0]
+        summary = _plain((part.__doc__ or "").strip().splitlines()[0])
         strength = [f"{STRENGTHS[name]:g}"] if title == Kind.REGULARIZERS else []
         listing.add_row(name, summary, *strength)
     return listing
+
+
+def _plain(text: str) -> str:
+    """A line of a docstring without its markup; formulas are left out."""
+    text = re.sub(r"\s*,?\s*:math:`[^`]*`", "", text)
+    return re.sub(r"(:\w+:)?`+([^`]*)`+", r"\2", text)
 
 
 def main() -> None:

@@ -72,6 +72,8 @@ def test_intervals_count_all_rows_and_draw_some() -> None:
     assert f"hold {100 * float(inside):.1f} % of 300 rows" in ax.texts[0].get_text()
     points = sum(len(line.get_xdata()) for line in ax.get_lines()[1:])
     assert points == 40
+    with pytest.raises(InputError, match=r"got \(3,\), \(4,\)"):
+        plot_intervals((torch.zeros(3), torch.ones(3)), torch.zeros(4))
     with pytest.raises(InputError, match="rows=0"):
         plot_intervals((torch.zeros(3), torch.ones(3)), torch.zeros(3), rows=0)
 

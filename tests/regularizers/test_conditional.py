@@ -10,6 +10,7 @@ from calibrant import (
     GaussianMixture,
     InputError,
     QuantileRegularizer,
+    StudentT,
     cumulative_kl,
 )
 
@@ -94,6 +95,25 @@ def test_takes_stacks_mixtures_and_every_regularizer(
     assert "groups=4" in repr(ConditionalRegularizer())
 
 
+def test_a_constant_key_is_one_group_whatever_the_order_of_rows(
+    generator: torch.Generator,
+) -> None:
+    law = Gaussian(torch.zeros(64), torch.ones(64))
+    y = torch.randn(64, generator=generator)
+    value = ConditionalRegularizer()(law, y)
+    torch.testing.assert_close(value, QuantileRegularizer()(law, y))
+    shuffled = y[torch.randperm(64, generator=generator)]
+    torch.testing.assert_close(ConditionalRegularizer()(law, shuffled), value)
+
+
+def test_a_law_without_variance_can_be_grouped_by_its_mean(
+    generator: torch.Generator,
+) -> None:
+    law = StudentT(1.5, torch.randn(40, generator=generator), 1.0)
+    y = torch.randn(40, generator=generator)
+    assert torch.isfinite(ConditionalRegularizer(by=["mean"])(law, y))
+
+
 LAW = Gaussian(torch.zeros(8, dtype=torch.float64), torch.ones(8, dtype=torch.float64))
 
 
@@ -116,6 +136,12 @@ LAW = Gaussian(torch.zeros(8, dtype=torch.float64), torch.ones(8, dtype=torch.fl
             r"\(n, columns\) with n = 8, got \(7, 1\)",
         ),
         ({}, (torch.rand(8), None), r"needs the distribution and y"),
+        (
+            {"by": ["features"]},
+            (LAW, torch.zeros(8), torch.full((8, 1), torch.nan)),
+            r"got NaN in 8 of 8 values",
+        ),
+        ({}, (Gaussian([], []), []), r"shape \(0,\)"),
     ],
 )
 def test_bad_input_is_refused(

@@ -19,6 +19,7 @@ from torch.distributions.categorical import Categorical
 
 from calibrant import (
     REGULARIZERS,
+    Empirical,
     Gaussian,
     GaussianMixture,
     InputError,
@@ -178,6 +179,40 @@ def test_memory_shows_small_batches_a_whole_law(generator: torch.Generator) -> N
     assert alone > 10 * together
 
 
+def test_a_diverged_batch_does_not_stay_in_the_memory() -> None:
+    regularizer = QuantileRegularizer(memory=20, validate=False)
+    regularizer(torch.rand(5))
+    assert torch.isnan(regularizer(torch.tensor([0.5, torch.nan])))
+    assert torch.isfinite(regularizer(torch.rand(5)))
+
+
+def test_a_law_that_cannot_be_trained_is_refused() -> None:
+    samples = torch.randn(50, 10, requires_grad=True)
+    with pytest.raises(InputError, match=r"cdf has a gradient.*train nothing"):
+        QuantileRegularizer()(Empirical(samples), torch.randn(10))
+    measured = QuantileRegularizer()(Empirical(samples.detach()), torch.randn(10))
+    assert not measured.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of the compiler, about itself
+def test_can_be_compiled() -> None:
+    pit = torch.rand(44, requires_grad=True)
+    compiled = torch.compile(lambda u: cumulative_kl(u), backend="aot_eager")
+    value = compiled(pit)
+    torch.testing.assert_close(value, cumulative_kl(pit))
+    (gradient,) = torch.autograd.grad(value, pit)
+    (expected,) = torch.autograd.grad(cumulative_kl(pit), pit)
+    torch.testing.assert_close(gradient, expected)
+
+
+def test_is_ready_for_training_after_inference() -> None:
+    with torch.inference_mode():
+        cumulative_kl(torch.rand(41))
+    pit = torch.rand(41, requires_grad=True)
+    cumulative_kl(pit).backward()
+    assert pit.grad is not None
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast_does_not_break_it(dtype: torch.dtype) -> None:
     network = nn.Linear(4, 2).float()
@@ -266,7 +301,8 @@ def test_bad_input_is_refused_with_the_rule_and_the_remedy(
         ({"sort": "quick"}, r"no sorter is called 'quick'; there are hard, neural"),
         ({"strength": -1.0}, r"strength must be finite and at least 0, got -1"),
         ({"strength": float("nan")}, r"strength must be finite"),
-        ({"memory": -5}, r"memory must be at least 0, got -5"),
+        ({"memory": -5}, r"memory must be a whole number >= 0, got -5"),
+        ({"memory": 2.5}, r"memory must be a whole number"),
         ({"regularizer": cumulative_kl}, r"strength must be given.*cumulative_kl"),
         (
             {"regularizer": "kernel_calibration", "sort": "hard"},

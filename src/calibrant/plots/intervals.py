@@ -57,10 +57,10 @@ def plot_intervals(
     """
     law = as_distribution(distribution)
     target = as_target(y).detach().cpu().numpy()
-    if target.ndim != 1 or rows < 1:
+    if target.ndim != 1 or law.batch_shape != target.shape or rows < 1:
         raise InputError(
-            f"y must have shape (n,) and rows be at least 1, got {target.shape} and "
-            f"rows={rows}."
+            "distribution and y must have shape (n,) and rows be at least 1, got "
+            f"{tuple(law.batch_shape)}, {target.shape} and rows={rows}."
         )
     with torch.no_grad():
         lower, upper = (bound.cpu().numpy() for bound in law.interval(coverage))

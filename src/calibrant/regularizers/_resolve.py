@@ -96,11 +96,12 @@ def pit_of(
     pit = law.pit(target)
     if not single_rows:
         check_rows_last(pit.cdf.shape, name="the distribution's batch shape")
-    if pit.cdf.ndim == 0:
+    if pit.cdf.ndim == 0 or pit.cdf.numel() == 0:
         raise InputError(
             "a regularizer compares many rows, got a distribution and a target of "
-            "shape (). Give it the whole batch at once."
+            f"shape {tuple(pit.cdf.shape)}. Give it the whole batch at once."
         )
+    _check_gradient(law, pit)
     if validate and bool(torch.isnan(pit.cdf).any()):
         bad = int(torch.isnan(pit.cdf).sum())
         raise InputError(
@@ -110,6 +111,18 @@ def pit_of(
             "or look for NaN in the inputs."
         )
     return pit.map(lambda values: values.movedim(dim, -1)), law
+
+
+def _check_gradient(law: AbstractDistribution, pit: PitValues) -> None:
+    """Refuse a law whose parameters are trained but whose cdf has no gradient."""
+    parameters = [getattr(law, name) for name in law._parameters]
+    trained = any(isinstance(p, Tensor) and p.requires_grad for p in parameters)
+    if trained and torch.is_grad_enabled() and not pit.cdf.requires_grad:
+        raise InputError(
+            f"a regularizer needs a law whose cdf has a gradient, and {law!r} has "
+            "none: a step function of samples would silently train nothing. Predict "
+            "means and spreads (GaussianMixture), or a QuantileTable."
+        )
 
 
 def _rows_last(values: Tensor | PitValues, dim: int) -> Tensor | PitValues:

@@ -45,7 +45,8 @@ class ConditionalRegularizer(nn.Module):
         A name from ``REGULARIZERS`` or a function of PIT values ``(..., n) -> (...)``.
     by
         What makes rows alike: ``"spread"`` and ``"mean"`` of the prediction, and
-        ``"features"``, each column that the call gets.
+        ``"features"``, each column that the call gets. A constant key counts as one
+        group; rows that tie at the edge of a group stay in the batch's order.
     groups
         :math:`G \ge 1` groups for each key; fewer when a group would have less than
         ``smallest_group`` rows. 1 is the plain regularizer.
@@ -134,9 +135,16 @@ class ConditionalRegularizer(nn.Module):
                     "a ConditionalRegularizer groups rows by what was predicted, so it "
                     "needs the distribution and y, not PIT values."
                 )
-            order = self._keys(law, features, pit.cdf).argsort(dim=-1, stable=True)
+            keys = self._keys(law, features, pit.cdf)
+            order = keys.argsort(dim=-1, stable=True)
             grouped = pit.map(lambda each: each.expand(order.shape).gather(-1, order))
-            return self.strength * self._mean_over_groups(grouped).mean(0)
+            value = self._mean_over_groups(grouped)
+            # A constant key (one spread for all) makes no groups: its order of rows
+            # would be that of the batch, and mean nothing.
+            constant = keys.amax(-1) == keys.amin(-1)
+            if constant.any():
+                value = torch.where(constant, self._regularizer(pit), value)
+            return self.strength * value.mean(0)
 
     def extra_repr(self) -> str:
         """Settings, for the printed module."""
@@ -152,8 +160,9 @@ class ConditionalRegularizer(nn.Module):
                 f"by={self.by} and features="
                 f"{'None' if features is None else tuple(np.shape(features))}."
             )
+        attributes = {"spread": "stddev", "mean": "mean"}
         keys = [
-            {"spread": law.stddev, "mean": law.mean}[name].detach().expand(like.shape)
+            getattr(law, attributes[name]).detach().expand(like.shape)
             for name in self.by
             if name != "features"
         ]
@@ -165,7 +174,14 @@ class ConditionalRegularizer(nn.Module):
                     f"got {tuple(table.shape)}."
                 )
             keys += [column.detach().expand(like.shape) for column in table.T]
-        return torch.stack(keys)
+        joined = torch.stack(keys)
+        if self.validate and bool(joined.isnan().any()):
+            raise InputError(
+                "the keys that make groups must be numbers, got NaN in "
+                f"{int(joined.isnan().sum())} of {joined.numel()} values. Impute "
+                "missing features, or group by another column."
+            )
+        return joined
 
     def _mean_over_groups(self, ordered: PitValues) -> Tensor:
         """Mean over the groups of rows in order, ``(keys, ..., n) -> (keys, ...)``."""

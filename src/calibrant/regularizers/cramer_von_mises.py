@@ -26,8 +26,8 @@ def cramer_von_mises(pit: ArrayLike | PitValues, *, sort: Sorter = hard_sort) ->
     :math:`1 / (6n)`.
 
     Default strength: 40, where its pull on the spread of an over-confident Gaussian
-    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
-    20.
+    batch (two thirds of the true spread, n = 512) is about that of the cumulative KL
+    at 20.
 
     Parameters
     ----------

@@ -1,6 +1,5 @@
 """The paper's quantile regularizer: cumulative KL divergence to the uniform law."""
 
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -109,11 +108,10 @@ def _one_sided(pit: PitValues, sort: Sorter) -> Tensor:
     # parts turns the sum over gaps into -sum_k c_k S_(k): survival values only, whose
     # upper tail float32 resolves where PIT values round to 1.
     survival = ordered_survival(pit, sort)
-    coefficients = _coefficients(survival.shape[-1], survival.dtype, survival.device)
     entropy: Tensor = _XLogX.apply(  # type: ignore[no-untyped-call]
         pit.survival, pit.log_survival
     )
-    return 0.5 + entropy.mean(-1) - (coefficients * survival).sum(-1)
+    return 0.5 + entropy.mean(-1) - (_coefficients(survival) * survival).sum(-1)
 
 
 class _XLogX(torch.autograd.Function):
@@ -135,12 +133,12 @@ class _XLogX(torch.autograd.Function):
         return gradient * (1 + log_x), None
 
 
-@lru_cache(maxsize=64)
-def _coefficients(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """The factors c_k of the sorted survival values; they sum to 0."""
-    # A cached tensor must not be an inference tensor: training could not use it.
-    with torch.inference_mode(mode=False):
-        share = torch.arange(n, -1, -1, dtype=torch.float64) / n
-        weighted = torch.special.xlogy(share, share)
-        differences: Tensor = weighted[:-1] - weighted[1:]
-        return differences.to(dtype=dtype, device=device)
+def _coefficients(survival: Tensor) -> Tensor:
+    """The factors c_k of the sorted survival values, shape ``(n,)``; they sum to 0."""
+    n = survival.shape[-1]
+    # Their differences are small: taken in float64 where the device has it.
+    wide = survival.dtype if survival.device.type == "mps" else torch.float64
+    share = torch.arange(n, -1, -1, dtype=wide, device=survival.device) / n
+    weighted = torch.special.xlogy(share, share)
+    differences: Tensor = weighted[:-1] - weighted[1:]
+    return differences.to(survival.dtype)

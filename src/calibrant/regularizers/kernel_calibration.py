@@ -30,8 +30,8 @@ def kernel_calibration(
     the mean is :func:`expected_kernel_calibration`, just below :math:`1 / (6n)`.
 
     Default strength: 40, where its pull on the spread of an over-confident Gaussian
-    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
-    20.
+    batch (two thirds of the true spread, n = 512) is about that of the cumulative KL
+    at 20.
 
     Parameters
     ----------

@@ -82,8 +82,8 @@ class QuantileRegularizer(nn.Module):
         validate: bool = True,
     ) -> None:
         super().__init__()
-        if memory < 0:
-            raise InputError(f"memory must be at least 0, got {memory}.")
+        if memory < 0 or int(memory) != memory:
+            raise InputError(f"memory must be a whole number >= 0, got {memory}.")
         self.strength = default_strength(regularizer, strength)
         self.memory = memory
         self.dim = dim
@@ -138,7 +138,10 @@ class QuantileRegularizer(nn.Module):
             joined = pit
         value = self._regularizer(joined)
         with torch.no_grad():
-            self._recent = torch.stack(list(joined))[..., : self.memory].detach()
+            newest = torch.stack(list(joined))[..., : self.memory].detach()
+            # One diverged batch must not stay in the queue and spoil the next ones.
+            if newest.isfinite().all():
+                self._recent = newest
         # Only the n current rows carry gradient, each with weight 1 / (n + kept).
         scale = joined.cdf.shape[-1] / pit.cdf.shape[-1]
         return value.detach() + scale * (value - value.detach())

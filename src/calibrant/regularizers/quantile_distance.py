@@ -26,8 +26,8 @@ def quantile_distance(
     :math:`0.31 / \sqrt n` for p = 1.
 
     Default strength: 6, where its pull on the spread of an over-confident Gaussian
-    batch (two thirds of the true spread, n = 512) equals that of the cumulative KL at
-    20.
+    batch (two thirds of the true spread, n = 512) is about that of the cumulative KL
+    at 20.
 
     Parameters
     ----------
