@@ -1,7 +1,7 @@
 """Every check of input and its wording: the rule, what came, what to do."""
 
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -52,8 +52,10 @@ def as_float_tensor(
 ) -> Tensor:
     """Return ``values`` as a float tensor, of ``like``'s device, float32 at least.
 
-    Arrays and numbers take ``like``'s dtype (else float64). An integer tensor is
-    refused, because it can carry no gradient and is most often a mistake.
+    An array is never cast below its own precision, and lists are arrays of float64.
+    A number takes ``like``'s dtype, integers only if it holds each of them exactly;
+    without ``like`` all are float64. An integer tensor is refused, because it can carry
+    no gradient and is most often a mistake.
     """
     if isinstance(values, Tensor):
         if not values.is_floating_point():
@@ -68,9 +70,20 @@ def as_float_tensor(
             f"{name} must be numeric, got an array of dtype {array.dtype}. "
             "Drop or encode what is not a number first."
         )
+    wide = torch.tensor(array, dtype=torch.float64)
     if like is None:
-        return torch.tensor(array, dtype=torch.float64)
-    return torch.tensor(array, dtype=like.dtype, device=like.device)
+        return wide
+    return wide.to(device=like.device, dtype=_kept_dtype(array, wide, like))
+
+
+def _kept_dtype(array: npt.NDArray[Any], wide: Tensor, like: Tensor) -> torch.dtype:
+    """Find the float type that loses nothing of an array, ``like``'s if that does."""
+    if array.dtype.kind == "f":
+        # A lone number has no precision of its own. Apple's GPUs have no float64.
+        loses = array.ndim > 0 and array.itemsize > 4 and like.device.type != "mps"
+    else:
+        loses = not torch.equal(wide.to(like.dtype).double(), wide)
+    return torch.float64 if loses else widen(like).dtype
 
 
 def _first_bad(bad: Tensor, values: Tensor, name: str) -> str:

@@ -1,9 +1,11 @@
 """Inverse of an increasing function, for many rows at once."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 __all__ = ["solve_increasing", "with_implicit_gradient"]
 
@@ -69,12 +71,36 @@ def solve_increasing(
     return x
 
 
+class _ImplicitGradient(torch.autograd.Function):
+    """A root with the derivative of the implicit function theorem."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        root: Tensor,
+        gap: Tensor,
+        slope: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(slope)
+        return root.clone()
+
+    # The slope is a number: a second derivative would leave out its own.
+    @staticmethod
+    @once_differentiable
+    def backward(
+        ctx: Any,  # noqa: ANN401
+        *gradients: Tensor,
+    ) -> tuple[Tensor | None, ...]:
+        (slope,) = ctx.saved_tensors
+        return None, -gradients[0] / slope, None
+
+
 def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
     r"""Give a root the gradient that the implicit function theorem says it has.
 
     If :math:`g(x^*(\theta), \theta) = 0`, then
     :math:`dx^*/d\theta = -\partial_\theta g \,/\, \partial_x g`. The value is ``root``
-    unchanged.
+    unchanged. A second derivative is refused with a RuntimeError.
 
     Parameters
     ----------
@@ -86,4 +112,7 @@ def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
         Its derivative with respect to ``root``.
     """
     steep = slope.detach().clamp_min(torch.finfo(slope.dtype).tiny)
-    return root.detach() - (gap - gap.detach()) / steep
+    result: Tensor = _ImplicitGradient.apply(  # type: ignore[no-untyped-call]
+        root.detach(), gap, steep
+    )
+    return result

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 __all__ = ["attach_slopes", "with_slope"]
 
@@ -46,7 +47,9 @@ class _KnownSlopes(torch.autograd.Function):
         ctx.save_for_backward(*arguments_and_slopes[2:])
         return value.clone()
 
+    # The slopes are numbers: a second derivative would leave out theirs.
     @staticmethod
+    @once_differentiable
     def backward(
         ctx: Any,  # noqa: ANN401
         *gradients: Tensor,

@@ -13,6 +13,7 @@ from calibrant.metrics import coverage as coverages
 from calibrant.metrics import sharpness as spreads
 from calibrant.metrics._rows import no_nan, rows
 from calibrant.metrics.decomposition import crps_decomposition
+from calibrant.metrics.pit import pit_values
 from calibrant.scores import Prediction, Score
 
 __all__ = ["Metric"]
@@ -21,12 +22,10 @@ Metric: TypeAlias = Callable[[Prediction, ArrayLike], float]
 
 
 def _of_pit(function: Callable[[Tensor], float]) -> Metric:
-    """Measure the PIT values of the targets."""
+    """Measure the PIT values of the targets, the same ones as ``evaluate``."""
 
-    @torch.no_grad()
     def metric(distribution: Prediction, y: ArrayLike) -> float:
-        law, target = rows(distribution, y)
-        return function(law.cdf(target))
+        return function(pit_values(distribution, y))
 
     return _named_after(function, metric)
 

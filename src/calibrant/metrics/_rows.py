@@ -5,15 +5,28 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
+from calibrant.distributions.cdf_law import CdfLaw
 from calibrant.distributions.conversion import as_distribution
 from calibrant.scores import Prediction, law_and_target
 
-__all__ = ["error_of_mean", "law_of_rows", "no_nan", "rows", "spread_of"]
+__all__ = [
+    "center_and_spread",
+    "error_of_mean",
+    "law_of_rows",
+    "no_nan",
+    "rows",
+    "spread_of",
+]
 
 
 def law_of_rows(distribution: Prediction) -> Distribution:
     """Return the law, which must have batch shape ``(n,)`` with n >= 1."""
     law = as_distribution(distribution)
+    if not law.batch_shape:
+        raise InputError(
+            "a metric takes one law for each row, batch shape (n,), got one law of "
+            "shape (). Repeat it: (np.full(n, mean), np.full(n, std))."
+        )
     if len(law.batch_shape) != 1 or law.batch_shape[0] == 0:
         raise InputError(
             "a metric takes one law for each row, batch shape (n,) with n >= 1, got "
@@ -26,10 +39,10 @@ def law_of_rows(distribution: Prediction) -> Distribution:
 def rows(distribution: Prediction, y: ArrayLike) -> tuple[Distribution, Tensor]:
     """Return the law and its targets, both of shape ``(n,)``.
 
-    A law of shape ``()`` passes: it holds for all rows, or does not tell its shape.
+    An object with nothing but a cdf passes, although it does not tell its shape.
     """
     law, target = law_and_target(distribution, y)
-    if law.batch_shape:
+    if law.batch_shape or not isinstance(getattr(law, "base", law), CdfLaw):
         law_of_rows(law)
     if target.ndim != 1 or target.numel() == 0:
         raise InputError(
@@ -74,3 +87,19 @@ def spread_of(law: Distribution) -> tuple[Tensor, Tensor]:
             "has none). Look at mean_width instead."
         )
     return variance, variance.sqrt()
+
+
+@torch.no_grad()
+def center_and_spread(law: Distribution) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation in float64, or median and quartile range.
+
+    A heavy tail has no variance and a flow cannot give it, but both have quartiles.
+    """
+    try:
+        center, spread = law.mean.double(), law.stddev.double()
+        if bool((center.isfinite() & spread.isfinite()).all()):
+            return center, spread
+    except InputError:
+        pass
+    lower, upper = law.interval(0.5)
+    return law.quantile(0.5).double(), (upper - lower).double()

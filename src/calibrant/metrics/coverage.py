@@ -23,6 +23,10 @@ def coverage(
     A calibrated model shows ``level``, give or take
     :math:`\sqrt{c (1 - c) / n}`. More is not better: it only means wider intervals.
 
+    It is the literal share. For rounded or capped targets and for few samples a perfect
+    model shows another share than ``level``; the coverage of ``evaluate``, from
+    :func:`~calibrant.metrics.pit.pit_values`, corrects for that.
+
     Parameters
     ----------
     distribution

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution, PitValues
 from calibrant.metrics._counts import (
-    Floats,
     Integers,
     check_count,
     check_draws,
@@ -19,7 +17,7 @@ from calibrant.metrics._counts import (
     simulated_gaps,
     squared_sum,
 )
-from calibrant.metrics._rows import rows
+from calibrant.metrics._rows import center_and_spread, rows
 from calibrant.metrics.calibration import expected_calibration_error
 from calibrant.metrics.pit import pit_values
 
@@ -150,19 +148,9 @@ def distribution_calibration(
     )
 
 
-def _center_and_spread(law: Distribution) -> tuple[Floats, Floats]:
-    """Mean and standard deviation, or median and quartiles where those do not exist."""
-    with torch.no_grad():
-        center, spread = law.mean, law.stddev
-        if not (center.isfinite() & spread.isfinite()).all():
-            lower, upper = law.interval(0.5)
-            center, spread = law.quantile(0.5), upper - lower
-        return center.double().cpu().numpy(), spread.double().cpu().numpy()
-
-
 def _prediction_codes(law: Distribution, bins: int) -> Integers:
     """Code of each row by predicted mean and, within that, by predicted spread."""
-    mean, spread = _center_and_spread(law)
+    mean, spread = (each.cpu().numpy() for each in center_and_spread(law))
     groups = max(1, min(bins * bins, len(mean) // _SMALLEST_GROUP))
     # A spread that does not follow the data is the commoner fault: it gets the groups
     # that are left over when there are too few rows for all.

@@ -1,4 +1,4 @@
-"""PIT values of held-out targets, randomized where targets are rounded or capped."""
+"""PIT values of held-out targets, randomized where the plain ones have steps."""
 
 import math
 import warnings
@@ -9,6 +9,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
+from calibrant.distributions.empirical import Empirical
 from calibrant.metrics._counts import torch_generator
 from calibrant.metrics._rows import rows
 from calibrant.metrics.target_grid import (
@@ -17,7 +18,7 @@ from calibrant.metrics.target_grid import (
     detect_grid,
 )
 
-__all__ = ["material_grid", "pit_values"]
+__all__ = ["material_grid", "pit_values", "recorded_pit"]
 
 #: Rounding moves the calibration curve by half the mean width of the PIT intervals. It
 #: matters from 0.01 on, and for many rows from half a standard error of the curve on.
@@ -44,6 +45,17 @@ def pit_values(
 
     where the recorded target stands for an outcome in :math:`(a, b]`.
 
+    Samples (:class:`~calibrant.distributions.empirical.Empirical`) are not the law but
+    draws from it: the share of draws below the target takes few values, and is too
+    often 0 or 1 even for a perfect sampler. Their value is the target's rank among the
+    ``m`` draws, as in a rank histogram,
+
+    .. math::
+        u = \frac{k + V \, (t + 1)}{m + 1} ,
+
+    with :math:`k` draws below the target and :math:`t` equal to it (on a grid: in its
+    interval). It is exactly uniform where target and draws come from one law.
+
     Parameters
     ----------
     distribution
@@ -55,9 +67,10 @@ def pit_values(
         ``"auto"``: where ``grid`` is given, or :func:`detect_grid` finds one that
         matters, with a :class:`GriddedTargetWarning`. Rounding matters where it leaves
         PIT values open by more than 0.02 on average (a step of about 0.07 predicted
-        standard deviations), or :math:`1 / (2 \sqrt n)` if that is less. ``True``:
-        always, with :math:`F(y^-)` below a target that is not on a grid, which serves
-        laws with atoms. ``False``: never.
+        standard deviations), or :math:`1 / (2 \sqrt n)` if that is less. Samples give
+        ranks, without a warning. ``True``: always, with :math:`F(y^-)` below a target
+        that is not on a grid, which serves laws with atoms; samples are then taken as
+        the law itself. ``False``: never, :math:`F(y)`.
     grid
         What the targets stand for, when you know it.
     generator
@@ -73,6 +86,7 @@ def pit_values(
     ----------
     Smith (1985), *Diagnostic checks of non-standard time series models*.
     Czado, Gneiting and Held (2009), *Predictive model assessment for count data*.
+    Hamill (2001), *Interpretation of Rank Histograms for Verifying Ensemble Forecasts*.
 
     Examples
     --------
@@ -89,22 +103,51 @@ def pit_values(
     target = target.detach()
     _check_options(randomized, grid, target)
     with torch.no_grad():
-        if randomized == "auto" and grid is None:
-            grid = material_grid(law, target)
-            randomized = grid is not None
-            if grid is not None:
-                _warn_of(grid, target)
-        elif randomized is True and grid is None:
-            grid = detect_grid(target)
         if not randomized:
             return law.cdf(target)
+        if randomized is True:
+            grid = detect_grid(target) if grid is None else grid
+            return _anywhere(*_pit_interval(law, target, grid), generator)
+        if grid is None:
+            grid = material_grid(law, target)
+            if grid is not None:
+                _warn_of(grid, target)
+        return recorded_pit(law, target, grid, generator=generator)
+
+
+@torch.no_grad()
+def recorded_pit(
+    law: Distribution,
+    target: Tensor,
+    grid: TargetGrid | None,
+    *,
+    generator: torch.Generator | None = None,
+) -> Tensor:
+    """PIT values of targets on a known grid, or taken as they are for ``None``.
+
+    The core of :func:`pit_values`: ranks for samples, else randomized on a grid only.
+    """
+    if isinstance(law, Empirical):
         low, high = _pit_interval(law, target, grid)
-        if generator is None:
-            generator = torch_generator(0, target.device)
-        share = torch.rand(
-            low.shape, generator=generator, dtype=low.dtype, device=low.device
-        )
-        return low + share * (high - low)
+        draws = len(law.samples)
+        # The target joins the draws: it is one more value that ties with itself.
+        low, high = draws * low / (draws + 1), (draws * high + 1) / (draws + 1)
+    elif grid is None:
+        return law.cdf(target)
+    else:
+        low, high = _pit_interval(law, target, grid)
+    return _anywhere(low, high, generator)
+
+
+def _anywhere(low: Tensor, high: Tensor, generator: torch.Generator | None) -> Tensor:
+    """A random place between the two ends, for each row."""
+    if generator is None:
+        generator = torch_generator(0, low.device)
+    share = torch.rand(
+        low.shape, generator=generator, dtype=low.dtype, device=low.device
+    )
+    # Rounding must not lead out of [0, 1].
+    return (low + share * (high - low)).clamp(0, 1)
 
 
 def material_grid(

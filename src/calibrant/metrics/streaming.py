@@ -4,12 +4,15 @@ Each keeps a few sums, no list of predictions, so that its state does not grow w
 data and ranks are merged by adding. Results are those of the one-shot functions.
 """
 
+import zlib
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
+from calibrant.contracts import Distribution
+from calibrant.metrics._counts import torch_generator
 from calibrant.metrics._levels import (
     Kind,
     Levels,
@@ -21,6 +24,8 @@ from calibrant.metrics._levels import (
 from calibrant.metrics._rows import no_nan, rows
 from calibrant.metrics.calibration import Reduction, reduce_gaps
 from calibrant.metrics.coverage import covered
+from calibrant.metrics.pit import pit_values, recorded_pit
+from calibrant.metrics.target_grid import TargetGrid
 from calibrant.scores import Prediction, crps, nll
 
 try:
@@ -62,10 +67,18 @@ class _Streaming(Metric):
 class StreamingCalibrationError(_Streaming):
     """Calibration error over batches, equal to ``calibration_error`` of all PIT values.
 
+    A batch is too small to tell whether targets are rounded: without ``grid`` they are
+    taken as they are, and then even a perfect model shows an error, which
+    ``METRICS["calibration_error"]`` and ``evaluate`` do not count. Samples give ranks,
+    as in :func:`~calibrant.metrics.pit.pit_values`.
+
     Parameters
     ----------
     levels, reduction, kind
         As in :func:`~calibrant.metrics.calibration.calibration_error`.
+    grid
+        What rounded or capped targets stand for: ``detect_grid(y)`` of all targets.
+        The randomized PIT values differ from those of one call, by noise.
     options
         torchmetrics' own, such as ``sync_on_compute``.
 
@@ -88,6 +101,7 @@ class StreamingCalibrationError(_Streaming):
         levels: Levels = 20,
         reduction: Reduction = "sum",
         kind: Kind = "quantile",
+        grid: TargetGrid | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(**options)
@@ -96,6 +110,7 @@ class StreamingCalibrationError(_Streaming):
         fold(promised, kind)
         self.reduction: Reduction = reduction
         self.kind: Kind = kind
+        self.grid = grid
         self.levels = promised
         zero = torch.zeros(len(promised), dtype=torch.int64)
         self.add_state("counts", zero, dist_reduce_fx="sum")
@@ -104,7 +119,8 @@ class StreamingCalibrationError(_Streaming):
     def update(self, distribution: Prediction, y: ArrayLike) -> None:
         """Add a batch of laws and targets of shape ``(n,)``."""
         law, target = rows(distribution, y)
-        values = fold(pit_rows(law.cdf(target)), self.kind)
+        pit = _batch_pit(law, target, self.grid)
+        values = fold(pit_rows(pit), self.kind)
         self.counts += count_at_most(values, self.levels).to(self.counts.device)
         self.rows_seen += len(values)
 
@@ -114,8 +130,21 @@ class StreamingCalibrationError(_Streaming):
         return reduce_gaps(self.levels.to(observed) - observed, self.reduction)
 
 
+def _batch_pit(
+    law: Distribution, target: Tensor, grid: TargetGrid | None
+) -> Tensor:
+    """PIT values of a batch, whose random numbers no other batch or rank repeats."""
+    seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
+    generator = torch_generator(seed, target.device)
+    if grid is None:
+        return recorded_pit(law, target, None, generator=generator)
+    return pit_values(law, target, grid=grid, generator=generator)
+
+
 class StreamingCoverage(_Streaming):
     """Coverage over batches, equal to ``coverage`` of all rows.
+
+    The literal share, also of rounded targets.
 
     Parameters
     ----------
