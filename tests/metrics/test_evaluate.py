@@ -2,12 +2,15 @@
 
 import json
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import binom
 from torch import Tensor
+from torch import distributions as torch_distributions
 
 from calibrant import Empirical, Gaussian, InputError, StudentT
 from calibrant.metrics import METRICS
@@ -15,6 +18,7 @@ from calibrant.metrics.comparison import compare_rows
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.noise import noise_floor
 from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.target_grid import GriddedTargetWarning
 
 
 def make(n: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
@@ -22,6 +26,13 @@ def make(n: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:
     mean, noise = torch.tensor(rng.normal(size=(2, n)))
     spread = torch.tensor(rng.uniform(0.5, 1.5, size=n))
     return mean, spread, mean + spread * noise
+
+
+class Uniform01:
+    """Nothing but a cdf, that of the unit interval."""
+
+    def cdf(self, value: Tensor) -> Tensor:
+        return value
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +73,9 @@ def test_every_calibration_number_stands_beside_its_floor(honest: Scorecard) -> 
     )
     assert error.p_value == floor.p_value(error.value)
     with_floor = [each.name for each in honest.measures if each.floor is not None]
-    assert len(with_floor) == 9
+    judged = [e.name for e in honest.measures if e.kind in ("calibration", "coverage")]
+    assert with_floor == judged
+    assert len(judged) == 13
 
 
 def test_says_in_words_whether_there_is_a_fault(
@@ -71,7 +84,10 @@ def test_says_in_words_whether_there_is_a_fault(
     assert "no fault can be seen" in honest.verdict()
     assert "90 % intervals hold" in narrow.verdict()
     assert "a real fault" in narrow.verdict()
-    assert "it is worst" in narrow.verdict()
+    assert "it is worst: the 90 % intervals hold" in narrow.verdict()
+    assert narrow.worst is not None
+    assert honest.worst is not None
+    assert narrow.distribution_calibration is not None
     assert narrow.worst.p_value < 0.01 < 0.05 < honest.worst.p_value
     assert narrow.distribution_calibration.p_value < 0.01
 
@@ -119,6 +135,11 @@ def test_finds_rounded_targets_and_judges_them_fairly() -> None:
     assert card.grid.step == 1
     assert card.measure("calibration_error").p_value > 0.01
     assert "rounded to steps of 1" in card.verdict()
+    assert "rows, counting a rounded or capped target by the share" in card.verdict()
+    with pytest.warns(GriddedTargetWarning):
+        single = METRICS["calibration_error"]((mean, spread), y.round())
+    assert single == card["calibration_error"]
+    assert card.measure("ence").p_value is not None
     again = evaluate((mean, spread), y.round())
     assert again["calibration_error"] == card["calibration_error"]
 
@@ -154,12 +175,10 @@ def test_comparison_finds_a_real_difference_and_no_other(
     assert comparison == honest.compare(narrow, draws=400)  # seeded
     with pytest.raises(KeyError, match="there are nll, crps"):
         comparison["brier"]
-    from rich.console import Console
-
-    console = Console(width=100)
-    with console.capture() as capture:
-        console.print(comparison)
-    assert "paired bootstrap" in capture.get()
+    text = str(comparison)
+    assert "paired bootstrap" in text
+    assert "calibration_error" in text
+    assert max(map(len, text.splitlines())) <= 88
 
 
 def test_bootstrap_intervals_hold_the_true_difference() -> None:
@@ -178,3 +197,173 @@ def test_comparison_refuses_other_rows(honest: Scorecard) -> None:
     mean, spread, y = make(50)
     with pytest.raises(InputError, match="different numbers of rows: 50, 1000"):
         honest.compare(evaluate((mean, spread), y))
+
+
+def test_comparison_refuses_other_targets(honest: Scorecard) -> None:
+    mean, spread, y = make(1000)
+    again = evaluate((mean.float(), spread.float()), y.float())
+    assert abs(honest.compare(again, draws=40)["crps"].difference) < 1e-6
+    turned = evaluate((mean.flip(0), spread.flip(0)), y.flip(0))
+    with pytest.raises(
+        InputError, match=r"different targets in 1000 of 1000.*one order"
+    ):
+        honest.compare(turned)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_comparison_shows_the_calibration_error_of_the_card(dtype: torch.dtype) -> None:
+    # PIT values on the levels: 0.55 * 20 rounds to more than 11.
+    y = torch.arange(1, 101, dtype=dtype) / 100
+    y = y[torch.randperm(100)]
+    card = evaluate(Uniform01(), y)
+    same = card.compare(card, draws=40)["calibration_error"]
+    assert same.first == pytest.approx(card["calibration_error"], abs=1e-12)
+    samples = evaluate(Empirical(torch.rand(20, 100, dtype=dtype)), y)
+    found = samples.compare(card, draws=40)["calibration_error"].first
+    assert found == pytest.approx(samples["calibration_error"], rel=1e-12)
+
+
+@pytest.mark.parametrize("m", [10, 20, 50])
+def test_a_perfect_sampler_has_no_fault(m: int) -> None:
+    models = 25
+    names = ("calibration_error", "coverage_90", "ence", "uce")
+    p_values = []
+    for seed in range(models):
+        generator = torch.Generator().manual_seed(seed)
+        mean, spread = torch.rand(2, 300, generator=generator) + 0.5
+        y, *draws = mean + spread * torch.randn(m + 1, 300, generator=generator)
+        card = evaluate(Empirical(torch.stack(draws)), y)
+        assert card.worst is not None
+        assert card.distribution_calibration is not None
+        p_values.append(
+            [
+                *(card.measure(name).p_value for name in names),
+                card.worst.p_value,
+                card.distribution_calibration.p_value,
+            ]
+        )
+    rejected = (np.array(p_values, dtype=float) < 0.05).sum(0)
+    assert rejected.max() <= binom.ppf(0.9995, models, 0.05)
+
+
+@pytest.mark.parametrize(
+    "make_law",
+    [
+        lambda mean: StudentT(1.0, mean, 1.0),
+        lambda mean: torch_distributions.Cauchy(mean, torch.ones_like(mean)),
+    ],
+)
+def test_a_law_without_a_mean_gets_a_card(make_law: Callable[[Tensor], object]) -> None:
+    mean, _, y = make(200)
+    card = evaluate(make_law(mean), y)
+    for name in ("crps", "crps_reliability", "crps_resolution", "ence"):
+        assert math.isnan(card[name])
+        assert card.measure(name).note
+    assert card.distribution_calibration is not None
+    assert list(card.groups) == ["predicted spread"]
+    assert "crps" not in card.rows
+
+
+def test_a_flow_gets_a_card() -> None:
+    mean, spread, y = make(300)
+    normal = torch_distributions.Normal(mean, spread)
+    flow = torch_distributions.TransformedDistribution(
+        normal, [torch_distributions.AffineTransform(0.0, 1.0)]
+    )
+    card = evaluate(flow, y)
+    assert card["crps"] == pytest.approx(METRICS["crps"](normal, y), rel=1e-4)
+    assert math.isnan(card["sharpness"])
+    assert card.worst is not None
+
+
+def test_nothing_but_a_cdf_gets_a_card() -> None:
+    class Logistic:
+        def cdf(self, value: Tensor) -> Tensor:
+            return value.sigmoid()
+
+    _, _, y = make(100)
+    card = evaluate(Logistic(), y)
+    assert (card.groups, card.worst, card.distribution_calibration) == ({}, None, None)
+    assert json.loads(card.to_json())["worst"] is None
+    assert "90 % intervals hold" in str(card)
+
+
+def test_crps_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    crps = Gaussian.crps
+
+    def counted(law: Gaussian, value: Tensor) -> Tensor:
+        calls.append(1)
+        return crps(law, value)
+
+    monkeypatch.setattr(Gaussian, "crps", counted)
+    mean, spread, y = make(50)
+    evaluate(Gaussian(mean, spread), y)
+    assert len(calls) == 1
+
+
+def test_one_row_gets_a_card_and_one_law_for_all_rows_does_not() -> None:
+    card = evaluate(([0.0], [1.0]), [0.3])
+    assert card.n == 1
+    assert card.worst is None
+    assert "no fault can be seen" in card.verdict()
+    with pytest.raises(InputError, match=r"one law for each row.*np\.full\(n, std\)"):
+        evaluate((0.0, 1.0), [0.3, 0.5])
+
+
+def test_a_constant_spread_is_no_group_to_look_at() -> None:
+    mean, _, y = make(200)
+    card = evaluate((mean, torch.ones(200)), y)
+    assert len(card.groups["predicted spread"]) == 1
+    assert card.worst is None
+    card = evaluate((mean, torch.ones(200)), y, features={"mean": mean})
+    assert card.worst is not None
+    assert card.worst.key == "mean"
+
+
+@pytest.mark.parametrize(
+    ("shift", "words"), [(0.5, "too high, 25.0"), (-0.5, "too low, 73.8")]
+)
+def test_says_what_is_wrong_where_the_coverage_is_not(shift: float, words: str) -> None:
+    rng = np.random.default_rng(4)
+    side = np.arange(1000) % 2
+    y = rng.normal(size=1000) * (1 - 0.2 * side) + shift * side
+    card = evaluate((np.zeros(1000), np.ones(1000)), y, groups={"side": side})
+    where = "Where side is 1, it is worst: the targets of 500 rows there lie"
+    assert f"{where} {words}" in card.verdict()
+
+
+def test_says_that_the_shape_is_wrong_where_nothing_else_is() -> None:
+    # Two peaks at the quartiles: half the targets below the median, 90 % in 90 %.
+    rng = np.random.default_rng(5)
+    u = rng.random(1000)
+    middle = rng.choice([0.25, 0.75], 1000) + rng.uniform(-0.05, 0.05, 1000)
+    side = np.arange(1000) % 2
+    inner = (side == 1) & (abs(u - 0.5) < 0.45)
+    u[inner] = middle[inner]
+    card = evaluate(Uniform01(), torch.tensor(u), groups={"side": side})
+    assert "Where side is 1, it is worst: the calibration error of 500 rows" in (
+        card.verdict()
+    )
+
+
+def test_takes_identifiers_and_missing_names() -> None:
+    mean, spread, y = make(200)
+    frame = pd.DataFrame(
+        {
+            "name": pd.array(["a", None] * 100, dtype="string"),
+            "flag": pd.array([True, None] * 100, dtype="boolean"),
+            "number": pd.Series([1.5, 2.5, None, 4] * 50, dtype=object),
+            "id": [f"row {i % 120:03}" for i in range(200)],
+            "nothing": pd.Series([None] * 200, dtype=object),
+        }
+    )
+    groups = evaluate((mean, spread), y, features=frame).groups
+    assert [each.label for each in groups["name"]] == ["a", "missing"]
+    assert [each.label for each in groups["flag"]] == ["1", "missing"]
+    assert [each.label for each in groups["nothing"]] == ["missing"]
+    assert [each.low for each in groups["number"]] == [1.5, 2.5, 4, None]
+    assert len(groups["id"]) == 50
+    sizes = {each.label: each.rows for each in groups["id"]}
+    assert sizes["other"] == 200 - 2 * 49
+    assert sizes["row 000"] == 2

@@ -11,9 +11,13 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import Distribution
+from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.metrics.calibration import calibration_error
-from calibrant.metrics.miscalibration import mean_absolute_calibration_error
+from calibrant.metrics.miscalibration import (
+    mean_absolute_calibration_error,
+    miscalibration_area,
+)
 from calibrant.metrics.noise import (
     debiased_calibration_error,
     floor_after_recalibration,
@@ -21,7 +25,9 @@ from calibrant.metrics.noise import (
 )
 from calibrant.metrics.pit import pit_values
 from calibrant.metrics.predictive_noise import predictive_noise_floor
+from calibrant.metrics.spread_noise import spread_noise_floors
 from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.variance import ence, uce
 from calibrant.regularizers.cramer_von_mises import cramer_von_mises
 from calibrant.regularizers.cumulative_kl import cumulative_kl
 
@@ -291,3 +297,43 @@ def test_names_what_is_wrong() -> None:
         predictive_noise_floor(law_of(5), "coverage")
     with pytest.raises(InputError, match=r"batch shape \(n,\)"):
         predictive_noise_floor(Gaussian(0.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "name", ["integrated_calibration_error", "cumulative_kl", "miscalibration_area"]
+)
+def test_one_row_has_a_floor(name: str) -> None:
+    floor = noise_floor(name, n=1, draws=400)
+    assert 0 < floor.low < floor.expectation < floor.high
+
+
+def test_floor_of_the_area_is_that_of_uniform_values() -> None:
+    simulated = noise_floor(miscalibration_area, n=80, draws=1500, seed=1)
+    named = noise_floor("miscalibration_area", n=80)
+    assert named.expectation == pytest.approx(simulated.expectation, rel=0.05)
+    assert named.high == pytest.approx(simulated.high, rel=0.08)
+
+
+def test_debiased_error_has_the_same_p_value() -> None:
+    plain = noise_floor("calibration_error", n=70)
+    debiased = noise_floor("debiased_calibration_error", n=70)
+    assert debiased.expectation == 0
+    assert debiased.low < 0 < debiased.high
+    shifted = debiased.p_value(plain.high - plain.expectation)
+    assert shifted == pytest.approx(plain.p_value(plain.high))
+
+
+def test_floors_of_the_spread_are_those_of_drawn_targets() -> None:
+    law = Gaussian(torch.zeros(400), torch.linspace(0.5, 2, 400))
+    for name, metric in (("ence", ence), ("uce", uce)):
+        quick = spread_noise_floors(law, torch.zeros(400), draws=400)[name]
+        slow = predictive_noise_floor(law, metric, draws=400, seed=1)
+        assert quick.expectation == pytest.approx(slow.expectation, rel=0.06)
+        assert quick.high == pytest.approx(slow.high, rel=0.12)
+
+
+def test_floors_of_samples_know_that_few_samples_err() -> None:
+    samples = Empirical(torch.randn(8, 400))
+    few = spread_noise_floors(samples, torch.randn(400), grid=TargetGrid(step=0.5))
+    many = spread_noise_floors(Gaussian(torch.zeros(400), 1.0), torch.zeros(400))
+    assert few["ence"].expectation > 3 * many["ence"].expectation

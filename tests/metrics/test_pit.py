@@ -117,6 +117,33 @@ def test_a_law_with_atoms_is_spread_over_them() -> None:
     assert pit.std() > 0.1
 
 
+@pytest.mark.parametrize("step", [None, 0.5], ids=["continuous", "rounded"])
+@pytest.mark.parametrize("m", [10, 20, 50])
+def test_ranks_of_a_perfect_sampler_are_uniform(m: int, step: float | None) -> None:
+    models, grid = 200, None if step is None else TargetGrid(step=step)
+    rejected = plain = 0
+    for seed in range(models):
+        generator = torch.Generator().manual_seed(seed)
+        mean = torch.randn(400, generator=generator)
+        law = Empirical(mean + torch.randn(m, 400, generator=generator))
+        y = mean + torch.randn(400, generator=generator)
+        y = y if grid is None else grid.round(y)
+        rejected += kstest(pit_values(law, y, grid=grid), "uniform").pvalue < 0.05
+        plain += kstest(law.cdf(y), "uniform").pvalue < 0.05
+    low, high = binom.interval(0.999, models, 0.05)
+    assert low <= rejected <= high
+    assert m > 20 or plain > 0.3 * models
+
+
+def test_a_rank_lies_between_those_of_the_neighbors_and_counts_ties() -> None:
+    law = Empirical(torch.tensor([1.0, 2.0, 2.0, 4.0])[:, None].expand(4, 300))
+    for y, low, high in ((0.0, 0, 1), (2.0, 1, 4), (3.0, 3, 4), (5.0, 4, 5)):
+        pit = pit_values(law, torch.full((300,), y))
+        assert low / 5 <= pit.min() < (low + 0.1) / 5
+        assert (high - 0.1) / 5 < pit.max() <= high / 5
+    assert pit_values(law, torch.full((300,), 2.0), randomized=False).unique() == 0.75
+
+
 def test_takes_float32_targets_that_were_standardized() -> None:
     law, y = perfect(400, TargetGrid(step=1))
     scaled = ((y - 5.5) / 0.81).float()

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import Gaussian, InputError
+from calibrant import Empirical, Gaussian, InputError
 from calibrant.metrics import METRICS, streaming
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.coverage import coverage
@@ -18,7 +18,9 @@ from calibrant.metrics.streaming import (
     StreamingNLL,
     _Streaming,
 )
+from calibrant.metrics.target_grid import GriddedTargetWarning, TargetGrid
 
+UNITS = TargetGrid(step=1)
 EVERY = pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -184,6 +186,28 @@ def test_bad_options_are_refused_at_once(options: dict[str, object], text: str) 
 def test_bad_level_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="level must lie strictly between 0 and 1"):
         StreamingCoverage(level=90)
+
+
+def test_rounded_targets_need_a_grid(generator: torch.Generator) -> None:
+    law = Gaussian(5 + 0.1 * torch.randn(2000, generator=generator), 0.7)
+    y = law.sample(generator=generator).round()
+    plain, fair = StreamingCalibrationError(), StreamingCalibrationError(grid=UNITS)
+    for metric in (plain, fair):
+        feed(metric, law, y, seed=3)
+    assert plain.compute().item() == calibration_error(law.cdf(y))
+    with pytest.warns(GriddedTargetWarning):
+        expected = METRICS["calibration_error"](law, y)
+    assert fair.compute().item() == pytest.approx(expected, abs=0.01)
+    assert plain.compute().item() > 3 * expected
+    with pytest.raises(InputError, match="lie on the grid"):
+        fair.update(law, y + 0.3)
+
+
+def test_batches_of_samples_do_not_share_their_random_numbers() -> None:
+    metric = StreamingCalibrationError(levels=2)
+    for i in range(400):  # 1 row each: the same random number would give 0 or 1
+        metric.update(Empirical(torch.tensor([[0.0]])), [1e-3 * i - 0.2])
+    assert metric.compute().item() < 0.01
 
 
 def test_missing_torchmetrics_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

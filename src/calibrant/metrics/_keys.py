@@ -1,5 +1,10 @@
 """Groups of rows from one column: quantiles of numbers, or names."""
 
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +20,9 @@ Key = ArrayLike | npt.NDArray[np.object_]
 #: A column with no more distinct values makes one group of each.
 _FEW = 8
 _MISSING = "missing"
+#: More names than these (identifiers) make groups too small to say anything.
+_MOST_NAMES = 50
+_OTHER = "other"
 
 
 class Grouping(NamedTuple):
@@ -37,22 +45,41 @@ def group_rows(key: Key, *, bins: int, n: int, name: str = "key") -> Grouping:
         )
     if column.dtype.kind in "biuf":
         return _group_numbers(column.astype(np.float64), bins)
-    if column.dtype.kind in "OSU":
-        return _group_names(column)
+    if column.dtype.kind == "O":
+        return _group_objects(column, bins)
+    if column.dtype.kind in "SU":
+        return _group_names(column.tolist())
     raise InputError(
         f"{name} must hold numbers or names, got dtype {column.dtype}. Convert dates "
         "to numbers or to the names of periods."
     )
 
 
-def _group_names(column: npt.NDArray[np.generic]) -> Grouping:
-    values = column.tolist()
-    # Only NaN is not equal to itself.
-    missing = [value is None or value != value for value in values]
-    names = [
-        _MISSING if lost else str(value)
-        for value, lost in zip(values, missing, strict=True)
-    ]
+def _group_objects(column: npt.NDArray[np.generic], bins: int) -> Grouping:
+    """Numbers where every known value is one, else names."""
+    values = [None if _is_missing(value) else value for value in column.tolist()]
+    known = [value for value in values if value is not None]
+    if known and all(isinstance(value, Real | np.bool_ | Decimal) for value in known):
+        numbers = [math.nan if value is None else float(value) for value in values]
+        return _group_numbers(np.array(numbers), bins)
+    return _group_names(values)
+
+
+def _is_missing(value: object) -> bool:
+    """Tell None, NaN, NaT and pandas' NA from values."""
+    equal: object = value == value
+    # NaN is not equal to itself; of NA one cannot tell, and it refuses bool().
+    return value is None or not isinstance(equal, bool | np.bool_) or not equal
+
+
+def _group_names(values: Sequence[object]) -> Grouping:
+    names = [_MISSING if value is None else str(value) for value in values]
+    counts = Counter(names)
+    if len(counts) > _MOST_NAMES:
+        # By name where equally common, so that the order of rows does not matter.
+        common = sorted(counts, key=lambda name: (-counts[name], name))
+        kept = set(common[: _MOST_NAMES - 1])
+        names = [name if name in kept else _OTHER for name in names]
     labels, codes = np.unique(names, return_inverse=True)
     nothing = (None,) * len(labels)
     return Grouping(codes.astype(np.int64), tuple(labels.tolist()), nothing, nothing)

@@ -7,6 +7,7 @@ from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
 from calibrant.distributions.cdf_law import CdfLaw
 from calibrant.distributions.conversion import as_distribution
+from calibrant.distributions.empirical import Empirical
 from calibrant.scores import Prediction, law_and_target
 
 __all__ = [
@@ -90,11 +91,17 @@ def spread_of(law: Distribution) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def center_and_spread(law: Distribution) -> tuple[Tensor, Tensor]:
+def center_and_spread(law: Distribution, target: Tensor) -> tuple[Tensor, Tensor]:
     """Return mean and standard deviation in float64, or median and quartile range.
 
     A heavy tail has no variance and a flow cannot give it, but both have quartiles.
+    Samples are taken together with the target: groups of rows by their own spread are
+    no fair ones, since few samples that happen to lie close hold the target too rarely
+    even if all come from one law. What treats target and samples alike says nothing of
+    the target's rank among them.
     """
+    if isinstance(law, Empirical):
+        law = Empirical(torch.cat([law.samples, target[None].to(law.samples)]))
     try:
         center, spread = law.mean.double(), law.stddev.double()
         if bool((center.isfinite() & spread.isfinite()).all()):

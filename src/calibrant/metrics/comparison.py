@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from calibrant._checks import InputError, check_between
-from calibrant.metrics._counts import check_draws, numpy_generator
+from calibrant.metrics._counts import (
+    Integers,
+    check_draws,
+    level_cells,
+    numpy_generator,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = ["Comparison", "Difference", "compare_rows"]
 
-Floats = npt.NDArray[np.float64]
-Values = npt.NDArray[np.float64] | npt.NDArray[np.int64]
+Floats = npt.NDArray[np.floating]
 _LEVELS = 20
+#: The targets are told apart from others by more than the rounding to float32.
+_SAME = 1e-5
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,11 @@ class Comparison:
             )
         return table
 
+    def __str__(self) -> str:
+        from calibrant.metrics._render import as_text
+
+        return as_text(self)
+
 
 def compare_rows(
     first: Mapping[str, Floats],
@@ -105,6 +117,7 @@ def compare_rows(
     first, second
         Measure to values of the rows, each of shape ``(n,)``. The mean is compared;
         of ``"pit"`` the calibration error, and of ``"squared_error"`` the root.
+        ``"y"``, the targets, must be the same in both.
     confidence
         Of the percentile intervals.
     draws
@@ -120,7 +133,7 @@ def compare_rows(
     """
     check_between(confidence, 0, 1, name="confidence")
     draws = check_draws(draws)
-    names = [name for name in first if name in second]
+    names = [name for name in first if name in second and name != "y"]
     sizes = {len(first[name]) for name in names} | {len(second[n]) for n in names}
     if len(sizes) != 1:
         raise InputError(
@@ -128,6 +141,7 @@ def compare_rows(
             f"{', '.join(map(str, sorted(sizes)))}."
         )
     (n,) = sizes
+    _check_targets(first.get("y"), second.get("y"))
     rng = numpy_generator(seed)
     pairs = [(_cells(name, first[name]), _cells(name, second[name])) for name in names]
     samples = np.empty((draws, len(names)))
@@ -150,18 +164,35 @@ def compare_rows(
     return Comparison(n, confidence, differences)
 
 
+def _check_targets(first: Floats | None, second: Floats | None) -> None:
+    """Refuse cards of other rows, or of the same rows in another order."""
+    if first is None or second is None:
+        return
+    slack = _SAME * (float(np.std(first)) + np.abs(first))
+    other = np.abs(first - second) > slack
+    if other.any():
+        at = int(other.argmax())
+        raise InputError(
+            "two models are compared on the same rows, got different targets in "
+            f"{int(other.sum())} of {len(first)} rows: the first is y[{at}] = "
+            f"{first[at]:.6g} and {second[at]:.6g}. Evaluate both on one test set, in "
+            "one order and one unit."
+        )
+
+
 def _label(name: str) -> str:
     return {"pit": "calibration_error", "squared_error": "rmse"}.get(name, name)
 
 
-def _cells(name: str, values: Floats) -> Values:
+def _cells(name: str, values: Floats) -> Floats | Integers:
     """PIT values as the number of their level, once, so that a sample is a count."""
     if name != "pit":
         return values
-    return np.clip(np.ceil(values * _LEVELS).astype(np.int64) - 1, 0, _LEVELS - 1)
+    # As a tensor, which keeps its type: 0.55 of float32 lies above 0.55 of float64.
+    return level_cells(torch.from_numpy(values), _LEVELS)
 
 
-def _value(name: str, values: Values) -> float:
+def _value(name: str, values: Floats | Integers) -> float:
     """What is compared: a mean, a root mean, or the calibration error."""
     if name != "pit":
         mean = float(np.mean(values))

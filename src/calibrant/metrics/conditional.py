@@ -50,6 +50,9 @@ class GroupCalibration:
         Observed coverage of the central 50 % and 90 % intervals.
     range_50, range_90
         What 95 % of perfect models show there, exact binomial.
+    below_median
+        Share of targets at most at the predicted median: above 1/2 where they lie
+        lower than predicted.
     """
 
     label: str
@@ -63,6 +66,7 @@ class GroupCalibration:
     range_50: tuple[float, float]
     coverage_90: float
     range_90: tuple[float, float]
+    below_median: float
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,8 @@ def calibration_by(
     key
         Shape ``(n,)``: a feature, the predicted spread, or names. Numbers with at most
         8 (or ``bins``) distinct values make one group each, others ``bins`` quantile
-        groups; equal values stay together, missing ones are a group of their own.
+        groups; equal values stay together, missing ones are a group of their own. Of
+        more than 50 names the 49 commonest stay, the others make the group "other".
     bins
         Number of quantile groups.
     levels
@@ -234,6 +239,7 @@ def _one_group(
         range_50=coverage_range(0.5, rows),
         coverage_90=float((distance <= 0.45).double().mean()),
         range_90=coverage_range(0.9, rows),
+        below_median=float((pit <= 0.5).double().mean()),
     )
 
 

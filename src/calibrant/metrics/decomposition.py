@@ -37,7 +37,11 @@ class CrpsDecomposition(NamedTuple):
 
 @torch.no_grad()
 def crps_decomposition(
-    distribution: Prediction, y: ArrayLike, *, thresholds: int = 50
+    distribution: Prediction,
+    y: ArrayLike,
+    *,
+    thresholds: int = 50,
+    mean_crps: float | None = None,
 ) -> CrpsDecomposition:
     r"""Split the mean CRPS into reliability, resolution and uncertainty.
 
@@ -67,6 +71,8 @@ def crps_decomposition(
         Targets, shape ``(n,)``.
     thresholds
         Points of the integral.
+    mean_crps
+        The mean CRPS, when it has been computed already.
 
     Returns
     -------
@@ -90,7 +96,8 @@ def crps_decomposition(
     if thresholds < 1:
         raise InputError(f"thresholds must be at least 1, got {thresholds}.")
     law, target = rows(distribution, y)
-    mean_crps = float(no_nan(law.crps(target)).double().mean())
+    if mean_crps is None:
+        mean_crps = float(no_nan(law.crps(target)).double().mean())
     values = target.double().cpu().numpy()
     uncertainty, points = _thresholds(values, thresholds)
     kept = 0.0

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution, PitValues
@@ -79,7 +80,7 @@ def distribution_calibration(
         \qquad \text{floor} = G \, \frac{M^2 - 1}{6 M n} .
 
     The p-value is exact up to simulation, because the groups depend on the predictions
-    alone.
+    alone; those of samples on samples and target together, none of which they prefer.
 
     Parameters
     ----------
@@ -128,7 +129,7 @@ def distribution_calibration(
             f"pit must have one value for each of {len(target)} targets, got "
             f"{len(cells)}."
         )
-    codes = _prediction_codes(law, bins)
+    codes = _prediction_codes(law, target, bins)
     groups = int(codes.max()) + 1
     counts = np.bincount(codes * levels + cells, minlength=groups * levels)
     counts = counts.reshape(groups, levels)
@@ -148,9 +149,9 @@ def distribution_calibration(
     )
 
 
-def _prediction_codes(law: Distribution, bins: int) -> Integers:
+def _prediction_codes(law: Distribution, target: Tensor, bins: int) -> Integers:
     """Code of each row by predicted mean and, within that, by predicted spread."""
-    mean, spread = (each.cpu().numpy() for each in center_and_spread(law))
+    mean, spread = (each.cpu().numpy() for each in center_and_spread(law, target))
     groups = max(1, min(bins * bins, len(mean) // _SMALLEST_GROUP))
     # A spread that does not follow the data is the commoner fault: it gets the groups
     # that are left over when there are too few rows for all.

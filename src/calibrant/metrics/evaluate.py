@@ -15,18 +15,24 @@ from calibrant.contracts import Distribution
 from calibrant.metrics import METRICS, calibration, miscalibration, sharpness
 from calibrant.metrics._counts import torch_generator
 from calibrant.metrics._keys import Key
-from calibrant.metrics._rows import rows
+from calibrant.metrics._levels import pit_rows
+from calibrant.metrics._rows import center_and_spread, no_nan, rows
 from calibrant.metrics.conditional import calibration_by, worst_group
 from calibrant.metrics.coverage import mean_width
-from calibrant.metrics.decomposition import crps_decomposition
-from calibrant.metrics.distribution_calibration import distribution_calibration
+from calibrant.metrics.decomposition import CrpsDecomposition, crps_decomposition
+from calibrant.metrics.distribution_calibration import (
+    DistributionCalibration,
+    distribution_calibration,
+)
 from calibrant.metrics.noise import (
     NoiseFloor,
     debiased_calibration_error,
     noise_floor,
 )
-from calibrant.metrics.pit import material_grid, pit_values
+from calibrant.metrics.pit import material_grid, recorded_pit
 from calibrant.metrics.scorecard import Measure, Scorecard
+from calibrant.metrics.spread_noise import spread_noise_floors
+from calibrant.metrics.target_grid import TargetGrid
 from calibrant.scores import SCORES
 
 __all__ = ["evaluate"]
@@ -42,7 +48,12 @@ OF_PIT: tuple[Callable[[Tensor], float], ...] = (
     miscalibration.integrated_calibration_error,
     miscalibration.mean_absolute_calibration_error,
     miscalibration.root_mean_squared_calibration_error,
+    miscalibration.miscalibration_area,
+    debiased_calibration_error,
 )
+#: From here on fewer models are simulated for the floors of ence and uce.
+_MANY_ROWS = 20_000
+RowScores = dict[str, Tensor | InputError]
 
 
 @torch.no_grad()
@@ -58,7 +69,8 @@ def evaluate(
 
     Every calibration number stands beside what a perfectly calibrated model shows on
     as many rows. Rounded and capped targets are found and treated with randomized PIT
-    values. What a law cannot give (a density from samples) is left out with a note.
+    values, and samples by ranks. What a law cannot give (a density from samples) is
+    left out with a note.
 
     Parameters
     ----------
@@ -89,65 +101,96 @@ def evaluate(
     True
     """
     law, target = rows(distribution, y)
+    target = target.detach()
     grid = material_grid(law, target)
     generator = torch_generator(seed, target.device)
-    pit = (
-        pit_values(law, target, randomized=False)
-        if grid is None
-        else pit_values(law, target, grid=grid, generator=generator)
-    )
-    keys = _columns(features, "feature") | _columns(groups, "group")
-    keys = {"predicted spread": _spread(law)} | keys
+    pit = pit_rows(recorded_pit(law, target, grid, generator=generator))
+    scores = _scores_of_rows(law, target)
+    keys = _predicted_spread(law, target)
+    keys |= _columns(features, "feature") | _columns(groups, "group")
+    by_key = {name: calibration_by(pit, key) for name, key in keys.items()}
+    # All rows in one group say nothing that the whole card does not.
+    several = {name: key for name, key in keys.items() if len(by_key[name]) > 1}
     promised, observed = calibration.calibration_curve(pit)
     return Scorecard(
         n=len(target),
-        measures=tuple(_measures(law, target, pit)),
-        grid=grid,
-        groups={name: calibration_by(pit, key) for name, key in keys.items()},
-        worst=worst_group(pit, keys, seed=seed),
-        distribution_calibration=distribution_calibration(
-            law, target, seed=seed, pit=pit
+        measures=(
+            *_accuracy_and_scores(law, target, scores),
+            *_calibration(law, target, pit, grid, seed),
+            *_sharpness(law),
         ),
+        grid=grid,
+        groups=by_key,
+        worst=worst_group(pit, several, seed=seed) if several else None,
+        distribution_calibration=_given_prediction(law, target, pit, seed),
         curve=(tuple(promised.tolist()), tuple(observed.tolist())),
-        rows=_scores_of_rows(law, target) | {"pit": pit.double().cpu().numpy()},
+        rows=_finite(scores)
+        | {"pit": pit.cpu().numpy(), "y": target.double().cpu().numpy()},
     )
 
 
-def _measures(law: Distribution, target: Tensor, pit: Tensor) -> Iterator[Measure]:
-    """All measures, in the order of the table."""
-    n = len(target)
+def _accuracy_and_scores(
+    law: Distribution, target: Tensor, scores: RowScores
+) -> Iterator[Measure]:
     for name in ACCURACY:
         yield _measure(name, "accuracy", partial(METRICS[name], law, target))
     for name in SCORE:
-        yield _measure(name, "score", partial(METRICS[name], law, target))
-    yield from _crps_parts(law, target)
+        yield _measure(name, "score", partial(_mean, scores[name]))
+    try:
+        parts = crps_decomposition(law, target, mean_crps=_mean(scores["crps"]))
+    except InputError as error:
+        lost = dict.fromkeys(CrpsDecomposition._fields, math.nan)
+        values, note = lost, str(error)
+    else:
+        values, note = parts._asdict(), ""
+    for name, value in values.items():
+        yield Measure(f"crps_{name}", "score", value, note=note)
+
+
+def _calibration(
+    law: Distribution,
+    target: Tensor,
+    pit: Tensor,
+    grid: TargetGrid | None,
+    seed: int,
+) -> Iterator[Measure]:
+    """Each number beside its floor."""
+    n = len(target)
     for of_pit in OF_PIT:
         floor = noise_floor(of_pit.__name__, n=n)
         yield _beside(of_pit.__name__, "calibration", of_pit(pit), floor)
-    area = miscalibration.miscalibration_area(pit)
-    yield Measure("miscalibration_area", "calibration", area)
-    debiased = debiased_calibration_error(pit)
-    yield Measure("debiased_calibration_error", "calibration", debiased)
-    for name in SPREAD:
-        yield _measure(name, "calibration", partial(METRICS[name], law, target))
+    yield from _spread_calibration(law, target, grid, seed)
     # From the PIT values, so that it is right for rounded and capped targets too.
     distance = (2 * pit - 1).abs()
     for level in COVERAGES:
         held = float((distance <= level).double().mean())
         floor = noise_floor("coverage", n=n, coverage=level)
         yield _beside(f"coverage_{100 * level:.0f}", "coverage", held, floor)
+
+
+def _spread_calibration(
+    law: Distribution, target: Tensor, grid: TargetGrid | None, seed: int
+) -> Iterator[Measure]:
+    """Variance against squared error."""
+    draws = 200 if len(target) <= _MANY_ROWS else 100
+    try:
+        floors = spread_noise_floors(law, target, grid=grid, draws=draws, seed=seed)
+    except InputError:  # no variance, no spread, no samples
+        floors = {}
+    for name in SPREAD:
+        plain = _measure(name, "calibration", partial(METRICS[name], law, target))
+        if name in floors and not math.isnan(plain.value):
+            yield _beside(name, "calibration", plain.value, floors[name])
+        else:
+            yield plain
+
+
+def _sharpness(law: Distribution) -> Iterator[Measure]:
     for level in COVERAGES:
         width = partial(mean_width, law, level=level)
         yield _measure(f"width_{100 * level:.0f}", "sharpness", width)
     for of_law in (sharpness.sharpness, sharpness.mean_stddev, sharpness.dispersion):
         yield _measure(of_law.__name__, "sharpness", partial(of_law, law))
-
-
-def _crps_parts(law: Distribution, target: Tensor) -> Iterator[Measure]:
-    """Parts of the mean CRPS: REL - RES + UNC."""
-    parts = crps_decomposition(law, target)._asdict()
-    for name, value in parts.items():
-        yield Measure(f"crps_{name}", "score", value)
 
 
 def _measure(name: str, kind: str, function: Callable[[], float]) -> Measure:
@@ -171,31 +214,47 @@ def _beside(name: str, kind: str, value: float, floor: NoiseFloor) -> Measure:
     )
 
 
-def _scores_of_rows(
-    law: Distribution, target: Tensor
-) -> dict[str, npt.NDArray[np.float64]]:
-    """The scores of each row that the law can give and that are finite."""
-    table = {}
+def _scores_of_rows(law: Distribution, target: Tensor) -> RowScores:
+    """The scores of each row, or why the law cannot give them."""
+    table: RowScores = {}
     for name in ROW_SCORES:
         try:
-            values = SCORES[name](law, target)
-        except InputError:
-            continue
-        if values.isfinite().all():
-            table[name] = values.double().cpu().numpy()
+            table[name] = no_nan(SCORES[name](law, target)).double()
+        except InputError as error:
+            table[name] = error
     return table
 
 
-def _spread(law: Distribution) -> npt.NDArray[np.float64]:
-    """Standard deviation of each row, or the interquartile range where it is infinite.
+def _mean(values: Tensor | InputError) -> float:
+    if isinstance(values, InputError):
+        raise values
+    return float(values.mean())
 
-    A heavy tail has no variance, but it has quartiles.
-    """
-    spread = law.stddev.double()
-    if not spread.isfinite().all():
-        lower, upper = law.interval(0.5)
-        spread = (upper - lower).double()
-    return np.asarray(spread.cpu().numpy(), dtype=np.float64)
+
+def _finite(scores: RowScores) -> dict[str, npt.NDArray[np.floating]]:
+    """The scores that can be compared."""
+    return {
+        name: values.cpu().numpy()
+        for name, values in scores.items()
+        if isinstance(values, Tensor) and bool(values.isfinite().all())
+    }
+
+
+def _predicted_spread(law: Distribution, target: Tensor) -> dict[str, Key]:
+    """The column that every law makes, unless it has neither moments nor quantiles."""
+    try:
+        return {"predicted spread": center_and_spread(law, target)[1].cpu().numpy()}
+    except InputError:
+        return {}
+
+
+def _given_prediction(
+    law: Distribution, target: Tensor, pit: Tensor, seed: int
+) -> DistributionCalibration | None:
+    try:
+        return distribution_calibration(law, target, seed=seed, pit=pit)
+    except InputError:  # neither moments nor quantiles
+        return None
 
 
 def _columns(

@@ -27,6 +27,7 @@ from calibrant.metrics.calibration import calibration_curve, calibration_error
 from calibrant.regularizers.cramer_von_mises import cramer_von_mises
 
 __all__ = [
+    "area_between",
     "integrated_calibration_error",
     "mean_absolute_calibration_error",
     "miscalibration_area",
@@ -144,17 +145,20 @@ def miscalibration_area(
             f"{at.tolist()[:5]}. Sort them."
         )
     promised, observed = calibration_curve(pit, levels=at, kind=kind)
-    return float(_area_between(promised, observed - promised))
+    return float(area_between(promised, observed - promised))
 
 
-def _area_between(at: Tensor, gaps: Tensor) -> Tensor:
-    """Area between 0 and the line through the gaps: trapezes, or two triangles."""
-    left, right = gaps[:-1].abs(), gaps[1:].abs()
+def area_between(at: Tensor, gaps: Tensor) -> Tensor:
+    """Area between 0 and the line through the gaps, ``(k,), (..., k) -> (...)``.
+
+    It is made of trapezes, and of two triangles where the line crosses 0.
+    """
+    left, right = gaps[..., :-1].abs(), gaps[..., 1:].abs()
     height = left + right
-    crosses = gaps[:-1] * gaps[1:] < 0
+    crosses = gaps[..., :-1] * gaps[..., 1:] < 0
     # Where the line crosses 0, the two triangles have bases left : right.
     triangles = (left.square() + right.square()) / height.where(crosses, height + 1)
-    return (at.diff() * torch.where(crosses, triangles, height) / 2).sum()
+    return (at.diff() * torch.where(crosses, triangles, height) / 2).sum(-1)
 
 
 def integrated_calibration_error(pit: ArrayLike | PitValues) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ import torch
 from scipy.stats import binom
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError
+from calibrant._checks import ArrayLike, InputError, pit_from_cdf
 from calibrant.contracts import PitValues
 from calibrant.metrics._counts import (
     Floats,
@@ -29,6 +29,7 @@ from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,
 )
+from calibrant.metrics.miscalibration import area_between
 from calibrant.regularizers.cramer_von_mises import (
     cramer_von_mises,
     expected_cramer_von_mises,
@@ -59,8 +60,16 @@ class _OfGaps(NamedTuple):
 class _OfRows(NamedTuple):
     """A metric of PIT values ``(..., n)`` whose expectation has a closed form."""
 
-    function: Callable[[Tensor], Tensor]
+    function: Callable[[PitValues], Tensor]
     expectation: Callable[[int], float]
+
+
+def _area(gaps: Floats) -> Floats:
+    """Area under the line through the gaps, which starts in 0."""
+    at = torch.linspace(0, 1, gaps.shape[-1] + 1, dtype=torch.float64)
+    from_zero = torch.nn.functional.pad(torch.from_numpy(gaps), (1, 0))
+    area: Floats = area_between(at, from_zero).numpy()
+    return area
 
 
 _OF_GAPS = {
@@ -70,6 +79,7 @@ _OF_GAPS = {
     "root_mean_squared_calibration_error": _OfGaps(
         100, lambda g: np.sqrt(np.square(g).mean(-1)), None
     ),
+    "miscalibration_area": _OfGaps(100, _area, None),
 }
 _OF_ROWS = {
     "cramer_von_mises": _OfRows(cramer_von_mises, expected_cramer_von_mises),
@@ -78,6 +88,7 @@ _OF_ROWS = {
     ),
     "cumulative_kl": _OfRows(cumulative_kl, expected_cumulative_kl),
 }
+_OTHERS = ("debiased_calibration_error", "coverage")
 #: From here on the law of ``n`` times a metric of rows no longer moves with ``n``: the
 #: variance of Cramér-von Mises is within 0.2 % of its limit.
 _SETTLED = 400
@@ -159,8 +170,9 @@ def noise_floor(
     metric
         ``"calibration_error"``, ``"paper_calibration_error"``,
         ``"mean_absolute_calibration_error"``,
-        ``"root_mean_squared_calibration_error"``, ``"integrated_calibration_error"``
-        (the same as ``"cramer_von_mises"``), ``"cumulative_kl"``, ``"coverage"`` (exact
+        ``"root_mean_squared_calibration_error"``, ``"miscalibration_area"``,
+        ``"debiased_calibration_error"``, ``"integrated_calibration_error"`` (the same
+        as ``"cramer_von_mises"``), ``"cumulative_kl"``, ``"coverage"`` (exact
         binomial), or a function of PIT values ``(n,)``, which is called ``draws``
         times.
     n
@@ -197,10 +209,12 @@ def noise_floor(
         low, high = coverage_range(coverage, n)
         tail = partial(_coverage_tail, coverage, n)
         return NoiseFloor(metric, n, coverage, low, high, "exact binomial", tail)
+    if metric == "debiased_calibration_error":
+        return _debiased(noise_floor(n=n, levels=levels, draws=draws, seed=seed))
     if metric in _OF_ROWS:
         return _floor_of_rows(metric, n, draws, seed)
     if metric not in _OF_GAPS:
-        names = ", ".join([*_OF_GAPS, *_OF_ROWS, "coverage"])
+        names = ", ".join([*_OF_GAPS, *_OF_ROWS, *_OTHERS])
         raise InputError(
             f"metric must be one of {names} or a function of PIT values, "
             f"got {metric!r}."
@@ -311,12 +325,26 @@ def _floor_of_rows(metric: str, n: int, draws: int, seed: int) -> NoiseFloor:
     rng = numpy_generator(seed)
     values = np.concatenate(
         [
-            function(torch.from_numpy(rng.random((size, rows)))).numpy()
+            # As PIT values: one row is meant where the last axis has length 1.
+            function(pit_from_cdf(torch.from_numpy(rng.random((size, rows))))).numpy()
             for size in chunks(draws, rows)
         ]
     )
     scaled = values * (expectation(n) / expectation(rows))
     return floor_from_draws(metric, n, scaled, expectation(n))
+
+
+def _debiased(floor: NoiseFloor) -> NoiseFloor:
+    """Floor of the calibration error less its expectation."""
+    expected = floor.expectation
+    return replace(
+        floor,
+        metric="debiased_calibration_error",
+        expectation=0.0,
+        low=floor.low - expected,
+        high=floor.high - expected,
+        tail=partial(_shifted_tail, floor.tail, expected),
+    )
 
 
 def _simulate(metric: PitMetric, n: int, draws: int, seed: int) -> Floats:
@@ -331,6 +359,12 @@ def _simulated_tail(ordered: Floats, observed: float) -> float:
     slack = 1e-9 * abs(observed)
     at_least = len(ordered) - int(np.searchsorted(ordered, observed - slack))
     return (1 + at_least) / (1 + len(ordered))
+
+
+def _shifted_tail(
+    tail: Callable[[float], float], shift: float, observed: float
+) -> float:
+    return tail(observed + shift)
 
 
 def _coverage_tail(coverage: float, n: int, observed: float) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.comparison import Comparison, compare_rows
 from calibrant.metrics.conditional import GroupCalibration, WorstGroup
 from calibrant.metrics.distribution_calibration import DistributionCalibration
@@ -16,6 +17,7 @@ from calibrant.metrics.target_grid import TargetGrid
 
 if TYPE_CHECKING:
     import pandas
+    from _typeshed import DataclassInstance
     from rich.table import Table
 
 __all__ = ["Measure", "Scorecard"]
@@ -70,23 +72,25 @@ class Scorecard(Mapping[str, float]):
     groups
         Column to the calibration within its groups.
     worst
-        The group that stands out most, with a p-value that knows of the search.
+        The group that stands out most, with a p-value that knows of the search;
+        ``None`` where no column makes two groups.
     distribution_calibration
-        Calibration given what was predicted.
+        Calibration given what was predicted; ``None`` for a law that has neither
+        moments nor quantiles to group the rows by.
     curve
         Promised and observed frequencies.
     rows
-        Scores and PIT values of each row, which a comparison resamples.
+        Scores, PIT values and target of each row, which a comparison resamples.
     """
 
     n: int
     measures: tuple[Measure, ...]
     grid: TargetGrid | None
     groups: dict[str, tuple[GroupCalibration, ...]]
-    worst: WorstGroup
-    distribution_calibration: DistributionCalibration
+    worst: WorstGroup | None
+    distribution_calibration: DistributionCalibration | None
     curve: tuple[tuple[float, ...], tuple[float, ...]]
-    rows: dict[str, npt.NDArray[np.float64]] = field(repr=False, compare=False)
+    rows: dict[str, npt.NDArray[np.floating]] = field(repr=False, compare=False)
 
     def __getitem__(self, name: str) -> float:
         return self.measure(name).value
@@ -107,12 +111,19 @@ class Scorecard(Mapping[str, float]):
     def verdict(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
         held = self.measure("coverage_90")
+        share = _percent(held.value)
         error = self.measure("calibration_error")
         ratio = error.value / (error.floor or math.nan)
         known = error.p_value is not None and error.p_value < 0.05
+        how = (
+            ""
+            if self.grid is None
+            else ", counting a rounded or capped target by the share of its interval"
+        )
         lines = [
-            f"The 90 % intervals hold {_percent(held.value)} of {self.n:,} rows; a "
-            f"perfect model would show {_percent(held.low)} to {_percent(held.high)}.",
+            f"The 90 % intervals hold {share} of {self.n:,} rows{how}; "
+            f"a perfect model would show {_percent(held.low)} to "
+            f"{_percent(held.high)}.",
             f"The calibration error is {ratio:.1f} times what a perfect model shows "
             + ("(a real fault)." if known else "(no fault can be seen)."),
         ]
@@ -121,12 +132,10 @@ class Scorecard(Mapping[str, float]):
                 f"The targets are not continuous ({self.grid.describe()}): calibration "
                 "is judged by randomized PIT values."
             )
-        if self.worst.p_value < 0.05:
+        if self.worst is not None and self.worst.p_value < 0.05:
             group = self.worst.group
             lines.append(
-                f"Where {self.worst.key} is {group.label}, it is worst: the 90 % "
-                f"intervals hold {_percent(group.coverage_90)} of {group.rows:,} rows "
-                "there."
+                f"Where {self.worst.key} is {group.label}, it is worst: {_fault(group)}"
             )
         return " ".join(lines)
 
@@ -163,13 +172,13 @@ class Scorecard(Mapping[str, float]):
         return {
             "n": self.n,
             "measures": {each.name: asdict(each) for each in self.measures},
-            "grid": None if self.grid is None else asdict(self.grid),
+            "grid": _plain(self.grid),
             "groups": {
                 key: [asdict(group) for group in groups]
                 for key, groups in self.groups.items()
             },
-            "worst": asdict(self.worst),
-            "distribution_calibration": asdict(self.distribution_calibration),
+            "worst": _plain(self.worst),
+            "distribution_calibration": _plain(self.distribution_calibration),
             "curve": {"promised": self.curve[0], "observed": self.curve[1]},
         }
 
@@ -203,16 +212,39 @@ class Scorecard(Mapping[str, float]):
         return table
 
     def __str__(self) -> str:
-        from rich.console import Console
+        from calibrant.metrics._render import as_text
 
-        console = Console(width=88, color_system=None)
-        with console.capture() as capture:
-            console.print(self)
-        return capture.get().rstrip()
+        return as_text(self)
 
 
 def _percent(share: float | None) -> str:
     return "?" if share is None else f"{100 * share:.1f} %"
+
+
+def _fault(group: GroupCalibration) -> str:
+    """Say what is wrong in a group: the coverage, the place, or only the error."""
+    low, high = group.range_90
+    if not low <= group.coverage_90 <= high:
+        return (
+            f"the 90 % intervals hold {_percent(group.coverage_90)} of "
+            f"{group.rows:,} rows there."
+        )
+    low, high = coverage_range(0.5, group.rows)
+    if not low <= group.below_median <= high:
+        side = "low" if group.below_median > high else "high"
+        return (
+            f"the targets of {group.rows:,} rows there lie too {side}, "
+            f"{_percent(group.below_median)} of them below the predicted median."
+        )
+    ratio = group.calibration_error / group.floor
+    return (
+        f"the calibration error of {group.rows:,} rows there is {ratio:.1f} times what "
+        "a perfect model shows."
+    )
+
+
+def _plain(part: "DataclassInstance | None") -> dict[str, Any] | None:
+    return None if part is None else asdict(part)
 
 
 def _cells(measure: Measure) -> tuple[str, str, str]:

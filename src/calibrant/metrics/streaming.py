@@ -130,9 +130,7 @@ class StreamingCalibrationError(_Streaming):
         return reduce_gaps(self.levels.to(observed) - observed, self.reduction)
 
 
-def _batch_pit(
-    law: Distribution, target: Tensor, grid: TargetGrid | None
-) -> Tensor:
+def _batch_pit(law: Distribution, target: Tensor, grid: TargetGrid | None) -> Tensor:
     """PIT values of a batch, whose random numbers no other batch or rank repeats."""
     seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
     generator = torch_generator(seed, target.device)

@@ -9,17 +9,21 @@ from calibrant._checks import ArrayLike, InputError
 from calibrant.metrics._rows import error_of_mean, rows, spread_of
 from calibrant.scores import Prediction
 
-__all__ = ["Binning", "ence", "uce"]
+__all__ = ["Binning", "SpreadBins", "ence", "ence_of", "spread_bins", "uce", "uce_of"]
 
 Binning = Literal["count", "width"]
 
 
-class _Bins(NamedTuple):
-    """Mean predicted variance and mean squared error of each bin that holds rows."""
+class SpreadBins(NamedTuple):
+    """Bin of each row ``(n,)``; share and mean variance of each bin that holds rows."""
 
+    bin_of: Tensor
     weight: Tensor
     variance: Tensor
-    error: Tensor
+
+    def average(self, values: Tensor) -> Tensor:
+        """Mean of ``values`` ``(n,)`` in each bin."""
+        return _averages(self.bin_of, values, len(self.weight))
 
 
 @torch.no_grad()
@@ -72,14 +76,19 @@ def ence(
     0.25
     """
     variance, error = _variance_and_error(distribution, y)
-    each = _binned(variance.sqrt(), variance, error, bins=bins, binning=binning)
-    spread = each.variance.sqrt()
+    by = variance.sqrt()
+    return ence_of(spread_bins(by, variance, bins=bins, binning=binning), error)
+
+
+def ence_of(bins: SpreadBins, error: Tensor) -> float:
+    """ENCE of squared errors ``(n,)`` in given bins."""
+    spread = bins.variance.sqrt()
     if bool((spread == 0).any()):
         raise InputError(
             "ence divides by the predicted spread, which is 0 in a whole bin. Use uce, "
             "or predict a spread above 0."
         )
-    return float(((each.error.sqrt() - spread).abs() / spread).mean())
+    return float(((bins.average(error).sqrt() - spread).abs() / spread).mean())
 
 
 @torch.no_grad()
@@ -127,8 +136,13 @@ def uce(
     6.0
     """
     variance, error = _variance_and_error(distribution, y)
-    each = _binned(variance, variance, error, bins=bins, binning=binning)
-    return float((each.weight * (each.error - each.variance).abs()).sum())
+    return uce_of(spread_bins(variance, variance, bins=bins, binning=binning), error)
+
+
+def uce_of(bins: SpreadBins, error: Tensor) -> float:
+    """UCE of squared errors ``(n,)`` in given bins."""
+    gaps = bins.average(error) - bins.variance
+    return float((bins.weight * gaps.abs()).sum())
 
 
 def _variance_and_error(
@@ -141,24 +155,23 @@ def _variance_and_error(
     return variance.expand_as(error).contiguous(), error
 
 
-def _binned(
-    by: Tensor, variance: Tensor, error: Tensor, *, bins: int, binning: Binning
-) -> _Bins:
-    """Average variance and error over bins of ``by``, each of shape ``(n,)``."""
+def spread_bins(
+    by: Tensor, variance: Tensor, *, bins: int = 10, binning: Binning = "count"
+) -> SpreadBins:
+    """Cut rows into bins of ``by``; both arguments have shape ``(n,)``."""
     if bins < 1:
         raise InputError(f"bins must be at least 1, got {bins}.")
     index = torch.bucketize(by, _inner_edges(by, bins, binning), right=True)
-    count = torch.bincount(index, minlength=bins)
-    held = count > 0
-    count = count[held]
-
-    def average(values: Tensor) -> Tensor:
-        total = torch.bincount(index, weights=values, minlength=bins)
-        return total[held] / count
-
+    held, index, count = index.unique(return_inverse=True, return_counts=True)
     # An integer tensor divided by a number takes the default float type.
     weight = count.to(by.dtype) / len(by)
-    return _Bins(weight, average(variance), average(error))
+    return SpreadBins(index, weight, _averages(index, variance, len(held)))
+
+
+def _averages(index: Tensor, values: Tensor, bins: int) -> Tensor:
+    """Mean of ``values`` in each of ``bins`` bins, none of them empty."""
+    total = torch.bincount(index, weights=values, minlength=bins)
+    return total / torch.bincount(index, minlength=bins)
 
 
 def _inner_edges(by: Tensor, bins: int, binning: Binning) -> Tensor:
