@@ -187,6 +187,19 @@ def test_a_cdf_is_enough_for_pit_values() -> None:
             getattr(law, name)
 
 
+def test_moments_may_be_methods() -> None:
+    class Methods(Logistic):
+        def mean(self) -> list[float]:
+            return [0.0, 1.0]
+
+        def variance(self) -> Tensor:
+            return torch.ones(2)
+
+    law = CdfLaw(Methods())
+    assert law.mean.tolist() == [0.0, 1.0]
+    assert law.variance.tolist() == [1.0, 1.0]
+
+
 def test_an_object_answers_what_it_can() -> None:
     law = CdfLaw(Squashed())
     assert law.batch_shape == (2,)

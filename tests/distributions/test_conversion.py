@@ -45,6 +45,7 @@ class OnlyCdf:
         (distributions.StudentT(S, M, S), StudentT),
         (distributions.LogNormal(M, S), TorchLaw),
         (stats.norm(M, S), ScipyLaw),
+        (stats.Normal(mu=M.numpy(), sigma=S.numpy()), ScipyLaw),
         (OnlyCdf(), CdfLaw),
     ],
 )
@@ -106,6 +107,13 @@ def test_mixtures_of_other_families_stay_with_torch() -> None:
         (distributions.Dirichlet(S), "event_shape"),
         (M, r"one Tensor: a point prediction"),
         (np.zeros(3), "one ndarray"),
+        (np.zeros((3, 2)), r"\(3, 2\).*Empirical\(samples\).*QuantileTable\(levels"),
+        (torch.zeros(3, 2), r"first axis are Empirical.*standard deviation"),
+        (stats.norm, r"family scipy\.stats\.norm\. Freeze it"),
+        (stats.poisson, r"Freeze it: stats\.poisson"),
+        (stats.poisson(3), "continuous law, got a rv_discrete_frozen"),
+        (stats.Binomial(n=3, p=0.5), "continuous law, got a Binomial"),
+        (stats.Normal, "the class Normal: pass an instance"),
         ((M, S, S), "a tuple of 3: give the mean"),
         (Gaussian, "the class Gaussian: pass an instance"),
         ("normal", "got a str"),
@@ -132,6 +140,18 @@ def test_scipy_like_objects_need_not_be_frozen() -> None:
     assert law.cdf(0.0) == 0.5
     with pytest.raises(UnsupportedError, match="not a frozen"):
         law[:1]
+
+
+def test_laws_of_the_new_scipy_say_the_same_as_the_old() -> None:
+    new = as_distribution(stats.Normal(mu=M.numpy(), sigma=S.numpy()))
+    old, y = as_distribution(stats.norm(M, S)), double([0.3, -2.0])
+    for method in ("cdf", "survival", "log_prob", "crps", "pit"):
+        torch.testing.assert_close(getattr(new, method)(y), getattr(old, method)(y))
+    torch.testing.assert_close(new.interval(0.9), old.interval(0.9))
+    torch.testing.assert_close(new.mean, old.mean)
+    torch.testing.assert_close(new.variance, old.variance)
+    with pytest.raises(UnsupportedError, match="not a frozen"):
+        new[:1]
 
 
 def test_names_are_known_without_torch() -> None:

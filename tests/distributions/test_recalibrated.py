@@ -192,6 +192,10 @@ def test_float32_keeps_upper_quantiles_that_its_levels_cannot_say() -> None:
     lower, upper = law.interval(0.99)
     assert 6 < float(upper) < 9
     assert -9 < float(lower) < -6
+    lower, upper = law.interval(1 - 1e-8)
+    wide = recalibrator.transform(Gaussian(torch.zeros(1), 1.0)).interval(1 - 1e-8)
+    torch.testing.assert_close(lower.double(), wide[0], rtol=1e-4, atol=0)
+    torch.testing.assert_close(upper.double(), wide[1], rtol=1e-4, atol=0)
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -1,11 +1,14 @@
-"""The check that every location-scale law makes of its parameters."""
+"""What every location-scale law does with its parameters: checks, distances."""
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 
-__all__ = ["location_and_scale"]
+__all__ = ["location_and_scale", "scale_unless_far", "standardized"]
+
+#: Beyond this the square, or a derivative by the scale, would leave float32.
+_FARTHEST = 1e15
 
 
 def location_and_scale(
@@ -36,3 +39,20 @@ def location_and_scale(
         )
     dtype = torch.promote_types(location.dtype, scale.dtype)
     return location.to(dtype), scale.to(dtype)
+
+
+def standardized(distance: Tensor, scale: Tensor) -> Tensor:
+    """Return ``distance / scale``; beyond 1e15 a constant without gradient."""
+    far = distance.detach().abs() > _FARTHEST * scale.detach()
+    # Both are replaced: the derivative of a quotient by 1e-30 is 0 times infinity.
+    z = torch.where(far, 0.0, distance) / torch.where(far, 1.0, scale)
+    return torch.where(far, _FARTHEST * distance.detach().sign(), z)
+
+
+def scale_unless_far(z: Tensor, scale: Tensor) -> Tensor:
+    """Return the scale, without gradient where :func:`standardized` has none.
+
+    The logarithm of the scale alone would shrink it further.
+    """
+    far = z.detach().abs() >= _FARTHEST
+    return torch.where(far, scale.detach(), scale)

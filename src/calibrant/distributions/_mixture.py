@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
+from calibrant.distributions._location_scale import standardized
 from calibrant.distributions._normal import log_normal_density, normal_cdf
 
 __all__ = ["log_sum", "mean_distance", "mean_pair_distance", "weights_like"]
@@ -59,7 +60,7 @@ def normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
 
     Shape: both of one shape, or such that broadcast.
     """
-    z = mean / stddev
+    z = standardized(mean, stddev)
     central = normal_cdf(z) - normal_cdf(-z)
     return mean * central + 2 * stddev * log_normal_density(z).exp()
 

@@ -6,7 +6,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["log_normal_cdf", "log_normal_density", "normal_cdf", "normal_quantile"]
+from calibrant.distributions._location_scale import scale_unless_far, standardized
+
+__all__ = [
+    "log_normal_cdf",
+    "log_normal_density",
+    "log_scaled_density",
+    "normal_cdf",
+    "normal_quantile",
+]
 
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -22,6 +30,12 @@ def normal_cdf(z: Tensor) -> Tensor:
 def log_normal_density(z: Tensor) -> Tensor:
     """Logarithm of the density at ``z``."""
     return -0.5 * z.square() - _LOG_SQRT_TWO_PI
+
+
+def log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
+    """Logarithm of the density of a law with ``stddev`` at a distance from its mean."""
+    z = standardized(distance, stddev)
+    return log_normal_density(z) - scale_unless_far(z, stddev).log()
 
 
 class _LogNormalCdf(torch.autograd.Function):

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from calibrant.distributions._refused_gradient import first_derivative_only
 
 __all__ = ["solve_increasing", "with_implicit_gradient"]
 
@@ -81,17 +82,16 @@ class _ImplicitGradient(torch.autograd.Function):
         gap: Tensor,
         slope: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(slope)
+        ctx.save_for_backward(gap, slope)
         return root.clone()
 
-    # The slope is a number: a second derivative would leave out its own.
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any,  # noqa: ANN401
         *gradients: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        (slope,) = ctx.saved_tensors
+        gap, slope = ctx.saved_tensors
+        slope = first_derivative_only(slope, [gap])
         return None, -gradients[0] / slope, None
 
 
@@ -100,7 +100,7 @@ def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
 
     If :math:`g(x^*(\theta), \theta) = 0`, then
     :math:`dx^*/d\theta = -\partial_\theta g \,/\, \partial_x g`. The value is ``root``
-    unchanged. A second derivative is refused with a RuntimeError.
+    unchanged. A second derivative is refused (UnsupportedError).
 
     Parameters
     ----------

@@ -5,7 +5,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from calibrant.distributions._refused_gradient import first_derivative_only
 
 __all__ = ["attach_slopes", "with_slope"]
 
@@ -44,17 +45,18 @@ class _KnownSlopes(torch.autograd.Function):
         value: Tensor,
         *arguments_and_slopes: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(*arguments_and_slopes[2:])
+        ctx.save_for_backward(*arguments_and_slopes)
         return value.clone()
 
-    # The slopes are numbers: a second derivative would leave out theirs.
     @staticmethod
-    @once_differentiable
     def backward(
         ctx: Any,  # noqa: ANN401
         *gradients: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        first, second = (gradients[0] * slope for slope in ctx.saved_tensors)
+        arguments, slopes = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        first, second = (
+            gradients[0] * first_derivative_only(slope, arguments) for slope in slopes
+        )
         return None, first, second, None, None
 
 

@@ -60,6 +60,16 @@ class AbstractDistribution(ABC):
     @abstractmethod
     def _crps(self, value: Tensor) -> Tensor: ...
 
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        """Value that is exceeded with probability ``survival``, above 0.
+
+        The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in
+        float32, and an over-confident model has targets beyond that. A law that can
+        should ask its own upper tail; this is the last level that is not 1.
+        """
+        last = 1 - torch.finfo(self.dtype).eps / 2
+        return self._quantile((1 - survival).clamp_max(last))
+
     def _survival(self, value: Tensor) -> Tensor:
         return 1 - self._cdf(value)
 
@@ -130,7 +140,7 @@ class AbstractDistribution(ABC):
         """Central interval that holds the target with probability ``coverage``."""
         check_between(coverage, 0, 1, name="coverage")
         tail = torch.tensor((1 - coverage) / 2, dtype=self.dtype).to(self._like.device)
-        return self._quantile(tail), self._quantile(1 - tail)
+        return self._quantile(tail), self._upper_quantile(tail)
 
     def sample(
         self,

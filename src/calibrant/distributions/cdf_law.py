@@ -16,8 +16,9 @@ class CdfLaw(AbstractDistribution):
     """Adapter of any object with a ``cdf``, enough for PIT values.
 
     ``log_prob``, ``quantile``, ``crps``, ``mean`` and ``variance`` are the object's own
-    if it has them, else an :class:`UnsupportedError` says what is missing. If it has no
-    ``batch_shape``, values of any shape are passed on.
+    if it has them (the last two as attributes or methods), else an
+    :class:`UnsupportedError` says what is missing. If it has no ``batch_shape``, values
+    of any shape are passed on.
 
     Parameters
     ----------
@@ -47,16 +48,20 @@ class CdfLaw(AbstractDistribution):
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, as the object gives it."""
-        return as_float_tensor(self._own("mean"), name="mean")
+        return self._moment("mean")
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, as the object gives it."""
-        return as_float_tensor(self._own("variance"), name="variance")
+        return self._moment("variance")
 
     def __getitem__(self, rows: slice | Tensor) -> "CdfLaw":
         """Select rows of the first batch axis, if the object can."""
         return CdfLaw(self._own("__getitem__")(rows))
+
+    def _moment(self, name: str) -> Tensor:
+        own = self._own(name)
+        return as_float_tensor(own() if callable(own) else own, name=name)
 
     def _own(self, name: str) -> Any:  # noqa: ANN401
         try:

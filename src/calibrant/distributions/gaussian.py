@@ -7,10 +7,11 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike
 from calibrant.contracts import PitValues
-from calibrant.distributions._location_scale import location_and_scale
+from calibrant.distributions._location_scale import location_and_scale, standardized
 from calibrant.distributions._normal import (
     log_normal_cdf,
     log_normal_density,
+    log_scaled_density,
     normal_cdf,
     normal_quantile,
 )
@@ -69,7 +70,7 @@ class Gaussian(AbstractDistribution):
         return Gaussian(self._mean[rows], self._stddev[rows])
 
     def _z(self, value: Tensor) -> Tensor:
-        return (value - self._mean) / self._stddev
+        return standardized(value - self._mean, self._stddev)
 
     def _cdf(self, value: Tensor) -> Tensor:
         return normal_cdf(self._z(value))
@@ -84,17 +85,21 @@ class Gaussian(AbstractDistribution):
         )
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        return log_normal_density(self._z(value)) - self._stddev.log()
+        return log_scaled_density(value - self._mean, self._stddev)
 
     def _quantile(self, level: Tensor) -> Tensor:
         return self._mean + self._stddev * normal_quantile(level)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._mean - self._stddev * normal_quantile(survival)
 
     def _crps(self, value: Tensor) -> Tensor:
         # Gneiting and Raftery (2007), equation 21.
         z = self._z(value)
         density = log_normal_density(z).exp()
-        spread = z * (2 * normal_cdf(z) - 1) + 2 * density - 1 / math.sqrt(math.pi)
-        return self._stddev * spread
+        # The distance itself, not stddev * z, which ends where z does.
+        distance = (value - self._mean) * (2 * normal_cdf(z) - 1)
+        return distance + self._stddev * (2 * density - 1 / math.sqrt(math.pi))
 
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import PitValues
-from calibrant.distributions._location_scale import location_and_scale
+from calibrant.distributions._location_scale import location_and_scale, standardized
 from calibrant.distributions._mixture import (
     log_sum,
     mean_distance,
@@ -15,6 +15,7 @@ from calibrant.distributions._mixture import (
 from calibrant.distributions._normal import (
     log_normal_cdf,
     log_normal_density,
+    log_scaled_density,
     normal_cdf,
     normal_quantile,
 )
@@ -124,15 +125,15 @@ class GaussianMixture(AbstractDistribution):
 
     def _cdf(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
-        return (weights * normal_cdf((value - means) / stddevs)).sum(0)
+        return (weights * normal_cdf(standardized(value - means, stddevs))).sum(0)
 
     def _survival(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
-        return (weights * normal_cdf((means - value) / stddevs)).sum(0)
+        return (weights * normal_cdf(standardized(means - value, stddevs))).sum(0)
 
     def _pit(self, value: Tensor) -> PitValues:
         means, stddevs, weights = self._against(value)
-        z = (value - means) / stddevs
+        z = standardized(value - means, stddevs)
         cdf = (weights * normal_cdf(z)).sum(0)
         survival = (weights * normal_cdf(-z)).sum(0)
         lower, upper = cdf.clamp_max(0.5), survival.clamp_max(0.5)
@@ -147,8 +148,7 @@ class GaussianMixture(AbstractDistribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
-        z = (value - means) / stddevs
-        return log_sum(weights, log_normal_density(z) - stddevs.log())
+        return log_sum(weights, log_scaled_density(value - means, stddevs))
 
     def _quantile(self, level: Tensor) -> Tensor:
         means, stddevs, weights = self._against(level)
@@ -171,6 +171,10 @@ class GaussianMixture(AbstractDistribution):
         root = solve_increasing(gap_and_slope, low, high)
         result = with_implicit_gradient(root, *gap_and_slope(root))
         return torch.where(tail > 0, result, -sign * torch.inf)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        mirrored = GaussianMixture(-self._means, self._stddevs, self._weights)
+        return -mirrored._quantile(survival)
 
     def _crps(self, value: Tensor) -> Tensor:
         distance = mean_distance(value, *self._against(value))

@@ -7,7 +7,11 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike
 from calibrant.contracts import PitValues
-from calibrant.distributions._location_scale import location_and_scale
+from calibrant.distributions._location_scale import (
+    location_and_scale,
+    scale_unless_far,
+    standardized,
+)
 from calibrant.distributions._tails import pit_from_far_tail
 from calibrant.distributions.base import AbstractDistribution
 
@@ -73,7 +77,7 @@ class Laplace(AbstractDistribution):
         return Laplace(self._location[rows], self._scale[rows])
 
     def _z(self, value: Tensor) -> Tensor:
-        return (value - self._location) / self._scale
+        return standardized(value - self._location, self._scale)
 
     def _pit(self, value: Tensor) -> PitValues:
         z = self._z(value)
@@ -88,14 +92,18 @@ class Laplace(AbstractDistribution):
         return self._pit(value).survival
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        return -self._z(value).abs() - (2 * self._scale).log()
+        z = self._z(value)
+        return -z.abs() - (2 * scale_unless_far(z, self._scale)).log()
 
     def _quantile(self, level: Tensor) -> Tensor:
         lower = (2 * level.clamp_max(0.5)).log()
         upper = -(2 * (1 - level).clamp_max(0.5)).log()
         return self._location + self._scale * torch.where(level < 0.5, lower, upper)
 
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return 2 * self._location - self._quantile(survival)
+
     def _crps(self, value: Tensor) -> Tensor:
         # Jordan, Krueger and Lerch (2019), appendix A.
-        z = self._z(value).abs()
-        return self._scale * (z + (-z).exp() - 0.75)
+        decay = (-self._z(value).abs()).exp()
+        return (value - self._location).abs() + self._scale * (decay - 0.75)

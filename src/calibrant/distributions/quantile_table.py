@@ -149,6 +149,10 @@ class QuantileTable(AbstractDistribution):
         upper = torch.xlogy(pieces.right, high)
         return from_rows(middle + lower - upper, level, self.batch_shape)
 
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        mirrored = QuantileTable(1 - self._levels.flip(0), -self._values.flip(-1))
+        return -mirrored._quantile(survival)
+
     def _crps(self, value: Tensor) -> Tensor:
         """Integrate F^2 below the value and (1 - F)^2 above it, piece by piece."""
         pieces = self._pieces

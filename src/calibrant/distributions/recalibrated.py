@@ -127,7 +127,12 @@ class Recalibrated(AbstractDistribution):
         return base + self._map.log_density(self._base.pit(value))
 
     def _quantile(self, level: Tensor) -> Tensor:
-        given = pit_from_cdf(level.double())
+        return self._inverse(pit_from_cdf(level.double()))
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._inverse(pit_from_cdf(survival.double()).mirrored())
+
+    def _inverse(self, given: PitValues) -> Tensor:
         inner = self._map.inverse(given)
         found = self._at(inner)
         # Only levels of 0 and 1 may reach the ends of the support.

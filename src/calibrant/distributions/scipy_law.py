@@ -13,7 +13,7 @@ from calibrant.contracts import PitValues
 from calibrant.distributions._quadrature import crps_by_quadrature
 from calibrant.distributions.base import AbstractDistribution
 
-__all__ = ["ScipyLaw"]
+__all__ = ["RenamedScipyLaw", "ScipyLaw"]
 
 
 class ScipyLaw(AbstractDistribution):
@@ -103,6 +103,9 @@ class ScipyLaw(AbstractDistribution):
     def _quantile(self, level: Tensor) -> Tensor:
         return self._ask(self._frozen.ppf, level)
 
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._ask(self._frozen.isf, survival)
+
     def _crps(self, value: Tensor) -> Tensor:
         if not self.mean.isfinite().all():
             raise UnsupportedError(
@@ -111,9 +114,24 @@ class ScipyLaw(AbstractDistribution):
             )
         pit = self._pit(value)
         value = value.detach().double().cpu()
-        return crps_by_quadrature(
-            value, pit, self._quantile, lambda s: self._ask(self._frozen.isf, s)
-        )
+        return crps_by_quadrature(value, pit, self._quantile, self._upper_quantile)
+
+
+class RenamedScipyLaw:
+    """A law of scipy's new interface (``stats.Normal``) under the older names.
+
+    Parameters
+    ----------
+    law
+        An object with ``cdf``, ``ccdf``, ``icdf``, ``iccdf``, ``logpdf``, ``logcdf``,
+        ``logccdf``, ``mean`` and ``variance``.
+    """
+
+    def __init__(self, law: Any) -> None:  # noqa: ANN401
+        self.cdf, self.sf, self.logpdf = law.cdf, law.ccdf, law.logpdf
+        self.ppf, self.isf = law.icdf, law.iccdf
+        self.logcdf, self.logsf = law.logcdf, law.logccdf
+        self.mean, self.var = law.mean, law.variance
 
 
 def _tensor(values: npt.ArrayLike) -> Tensor:

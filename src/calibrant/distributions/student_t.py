@@ -8,7 +8,7 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
 from calibrant.distributions._gamma import log_gamma_ratio
-from calibrant.distributions._location_scale import location_and_scale
+from calibrant.distributions._location_scale import location_and_scale, standardized
 from calibrant.distributions._student import (
     log_student_density,
     log_student_far_tail,
@@ -139,6 +139,9 @@ class StudentT(AbstractDistribution):
     def _quantile(self, level: Tensor) -> Tensor:
         return self._location + self._scale * student_quantile(level, self._df)
 
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._location - self._scale * student_quantile(survival, self._df)
+
     def _crps(self, value: Tensor) -> Tensor:
         if (self._df <= 1).any():
             raise UnsupportedError(
@@ -146,8 +149,9 @@ class StudentT(AbstractDistribution):
                 f"the smallest value is {self._df.min().item():.4g}. Score with "
                 "log_prob, or let the network predict 1 + softplus(raw)."
             )
-        z = self._z(value)
-        pit = self._pit(value)
+        distance = value - self._location
+        z = standardized(distance, self._scale)
+        pit = pit_from_far_tail(z < 0, log_student_far_tail(z, self._df))
         df = self._df.clamp_max(1e30)
         # Jordan, Krueger and Lerch (2019), with Beta functions as gamma ratios. The
         # density times (df + z^2) is the density of a wider law: no overflow.
@@ -156,5 +160,5 @@ class StudentT(AbstractDistribution):
         peak = 2 * (log_student_density(z, df) + growth).exp()
         log_spread = 2 * log_gamma_ratio(df / 2) - log_gamma_ratio(df - 0.5)
         spread = log_spread.exp() * (df / (math.pi * (df - 0.5))).sqrt()
-        slope = z * (pit.cdf - pit.survival)
-        return self._scale * (slope + df / (df - 1) * (peak - spread))
+        slope = distance * (pit.cdf - pit.survival)
+        return slope + self._scale * df / (df - 1) * (peak - spread)

@@ -1,18 +1,27 @@
 """Any univariate law of ``torch.distributions`` that knows its cdf."""
 
 import copy
+from contextlib import suppress
 
 import torch
 from torch import Tensor
-from torch.distributions import Distribution
+from torch.distributions import Distribution, Gamma, TransformedDistribution
 
 from calibrant._checks import InputError, UnsupportedError
+from calibrant.distributions._cdf_quadrature import crps_by_cdf
 from calibrant.distributions._quadrature import crps_by_quadrature
+from calibrant.distributions._refused_gradient import refuse_gradient
 from calibrant.distributions._root import solve_increasing, with_implicit_gradient
 from calibrant.distributions._rows import joint_shape
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["TorchLaw"]
+
+_NO_CONCENTRATION = (
+    "torch has no derivative of a Gamma law's cdf by its concentration, which requires "
+    "a gradient here. Detach the concentration (the rate may stay), train with "
+    "log_prob, or use another law."
+)
 
 
 class TorchLaw(AbstractDistribution):
@@ -20,8 +29,8 @@ class TorchLaw(AbstractDistribution):
 
     Values outside the support have cdf 0 or 1 and log_prob ``-inf``, where torch raises
     or extrapolates. ``quantile`` inverts the cdf if torch has no ``icdf``; ``crps`` is
-    a quadrature over the levels. The tails are as precise as torch's cdf and
-    :math:`1 - F` are.
+    a quadrature over the levels, or over values if there is no ``icdf``. The tails are
+    as precise as torch's cdf and :math:`1 - F` are.
 
     Parameters
     ----------
@@ -98,14 +107,18 @@ class TorchLaw(AbstractDistribution):
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
         """Ends of the support, infinite if it has none."""
-        support = self._law.support
-        support = getattr(support, "base_constraint", support)
-        ends = (
-            getattr(support, "lower_bound", -torch.inf),
-            getattr(support, "upper_bound", torch.inf),
-        )
-        low, high = (torch.as_tensor(end).to(self._example).detach() for end in ends)
-        return low, high
+        with torch.no_grad():
+            return _support_ends(self._law, self._example)
+
+    def _center(self) -> Tensor:
+        """A place inside the law of each row, without gradient."""
+        with torch.no_grad():
+            center = torch.zeros_like(self._example)
+            with suppress(NotImplementedError):
+                center = self._law.mean
+            with suppress(NotImplementedError):
+                center = self._law.icdf(torch.full_like(self._example, 0.5))
+            return self._inside(center.nan_to_num(posinf=0.0, neginf=0.0))
 
     def _inside(self, value: Tensor) -> Tensor:
         """Move values into the open support, where torch's formulas hold."""
@@ -115,13 +128,26 @@ class TorchLaw(AbstractDistribution):
 
     def _cdf(self, value: Tensor) -> Tensor:
         low, high = self._bounds()
-        try:
-            inside = self._law.cdf(self._inside(value))
-        except NotImplementedError:
-            raise self._lacks("cdf") from None
-        above = torch.where(value >= high, 1.0, inside)
+        above = torch.where(value >= high, 1.0, self._cdf_inside(self._inside(value)))
         # Rounding of torch's formulas must not leave [0, 1].
         return torch.where(value <= low, 0.0, above).clamp(0, 1)
+
+    def _cdf_inside(self, value: Tensor) -> Tensor:
+        """Ask torch, but not for derivatives where the cdf is 0 or 1.
+
+        There they are often 0 times infinity, hence NaN.
+        """
+        try:
+            found = self._law.cdf(value)
+        except NotImplementedError:
+            raise self._lacks("cdf") from None
+        if not found.requires_grad:
+            return found
+        flat = (found <= 0) | (found >= 1)
+        if flat.any():
+            regular = self._law.cdf(torch.where(flat, self._center(), value))
+            found = torch.where(flat, found.detach(), regular)
+        return refuse_gradient(found, _concentrations(self._law), _NO_CONCENTRATION)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         low, high = self._bounds()
@@ -132,9 +158,22 @@ class TorchLaw(AbstractDistribution):
         shape = joint_shape(level.shape, self.batch_shape)
         level = level.to(self.dtype).expand(shape)
         try:
-            return self._law.icdf(level)
+            with torch.no_grad():
+                found = self._law.icdf(level)
         except NotImplementedError:
             return self._inverse(level)
+        # torch mirrors or halves some laws, which rounds a level next to 1 to 1.
+        lost = ~found.isfinite() & (level > 0) & (level < 1)
+        eps = torch.finfo(self.dtype).eps
+        nearest = level.clamp(2 * eps, 1 - 2 * eps)
+        return self._law.icdf(torch.where(lost, nearest, level))
+
+    def _has_icdf(self) -> bool:
+        try:
+            self._law.icdf(torch.full_like(self._example, 0.5).detach())
+        except NotImplementedError:
+            return False
+        return True
 
     def _inverse(self, level: Tensor) -> Tensor:
         """Root of the cdf minus the level, relative to the smaller tail."""
@@ -174,6 +213,10 @@ class TorchLaw(AbstractDistribution):
                 "crps needs a law with a finite mean, which torch's "
                 f"{type(self._law).__name__} has not. Score with log_prob."
             )
+        if not self._has_icdf():
+            shape = joint_shape(value.shape, self.batch_shape)
+            value = value.expand(shape)
+            return crps_by_cdf(value, self._cdf, self._quantile, self.dtype)
         below_one = 1 - torch.finfo(self.dtype).eps / 2
         return crps_by_quadrature(
             value,
@@ -181,6 +224,34 @@ class TorchLaw(AbstractDistribution):
             lambda level: self._quantile(level.clamp_max(below_one)),
             lambda beyond: self._quantile((1 - beyond).clamp_max(below_one)),
         )
+
+
+def _support_ends(law: Distribution, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Ends of the support; torch knows those of a transformed law by halves only."""
+    if type(law) is TransformedDistribution:
+        ends = _support_ends(law.base_dist, like)
+        for transform in law.transforms:
+            ends = transform(ends[0]), transform(ends[1])
+        low, high = torch.minimum(*ends), torch.maximum(*ends)
+        return _or_infinite(low, -torch.inf), _or_infinite(high, torch.inf)
+    support = law.support
+    support = getattr(support, "base_constraint", support)
+    low, high = (
+        torch.as_tensor(getattr(support, name, end)).to(like)
+        for name, end in (("lower_bound", -torch.inf), ("upper_bound", torch.inf))
+    )
+    return low, high
+
+
+def _or_infinite(end: Tensor, infinity: float) -> Tensor:
+    return torch.where(end.isnan(), infinity, end)
+
+
+def _concentrations(law: Distribution) -> list[Tensor]:
+    """Parameters by which torch cannot differentiate the cdf."""
+    own = [law.concentration] if isinstance(law, Gamma) else []
+    parts = [part for part in vars(law).values() if isinstance(part, Distribution)]
+    return sum(map(_concentrations, parts), own)
 
 
 def _without_validation(distribution: Distribution) -> Distribution:

@@ -1,0 +1,296 @@
+"""What rounding, saturation and second derivatives must not do in silence."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import integrate, special, stats
+from torch import Tensor, distributions
+
+from calibrant._checks import UnsupportedError, as_float_tensor
+from calibrant.distributions import (
+    AbstractDistribution,
+    Empirical,
+    Gaussian,
+    GaussianMixture,
+    Laplace,
+    QuantileTable,
+    StudentT,
+    TorchLaw,
+)
+
+single = partial(torch.tensor, dtype=torch.float32)
+double = partial(torch.tensor, dtype=torch.float64)
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (np.array([1e9 + 0.25]), torch.float64),
+        ([0.5], torch.float64),
+        (np.array([0.5], dtype=np.float32), torch.float32),
+        (np.array([0.5], dtype=np.float16), torch.float32),
+        (0.3, torch.float32),
+        (np.float64(0.3), torch.float32),
+        (7, torch.float32),
+        (np.array([7, 8]), torch.float32),
+        (np.array([True, False]), torch.float32),
+        (np.array([2**24 + 1]), torch.float64),
+        (2**24 + 1, torch.float64),
+    ],
+)
+def test_no_array_is_cast_below_its_precision(values: Any, dtype: torch.dtype) -> None:
+    kept = as_float_tensor(values, name="y", like=single([0.0]))
+    assert kept.dtype == dtype
+    assert as_float_tensor(values, name="y").dtype == torch.float64
+
+
+def test_large_targets_keep_their_noise() -> None:
+    law = Gaussian(single([1e9, 1e9]), 1.0)
+    y = np.array([1e9 - 1.5, 1e9 + 0.25])
+    torch.testing.assert_close(law.cdf(y), torch.tensor(stats.norm(1e9).cdf(y)))
+    assert law.cdf(0.3).dtype == law.quantile(0.3).dtype == torch.float32
+    assert Gaussian(single([0.0, 1.0]), 0.3).dtype == torch.float32
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_halved_laws_have_a_finite_score(dtype: torch.dtype) -> None:
+    scale = torch.tensor([1.0, 2.0, 3.0], dtype=dtype, requires_grad=True)
+    y = torch.tensor([0.1, 3.0, 20.0], dtype=dtype)
+    law = TorchLaw(distributions.HalfNormal(scale))
+    score = law.crps(y)
+    expected = [
+        _score_by_scipy(stats.halfnorm(scale=row + 1), float(at))
+        for row, at in enumerate(y)
+    ]
+    torch.testing.assert_close(score.double(), double(expected), rtol=3e-7, atol=1e-7)
+    score.sum().backward()
+    assert scale.grad is not None
+    assert scale.grad.isfinite().all()
+    last = 1 - torch.finfo(dtype).eps / 2
+    assert law.quantile(last).isfinite().all()
+    assert law.quantile(1.0).eq(torch.inf).all()
+    with pytest.raises(UnsupportedError, match=r"finite mean.*HalfCauchy"):
+        TorchLaw(distributions.HalfCauchy(scale)).crps(y)
+
+
+def _score_by_scipy(frozen: Any, y: float) -> float:
+    below = integrate.quad(lambda t: frozen.cdf(t) ** 2, frozen.ppf(1e-14), y)
+    above = integrate.quad(lambda t: frozen.sf(t) ** 2, y, max(y, frozen.isf(1e-14)))
+    return below[0] + above[0]
+
+
+Ask = Callable[[Tensor], Tensor]
+ZEROS = torch.zeros(2, dtype=torch.float64)
+ONCE: dict[str, Ask] = {
+    "student cdf": lambda s: StudentT(3.0, ZEROS, s).cdf([0.3, -2.0]),
+    "student pit": lambda s: StudentT(3.0, ZEROS, s).pit([0.3, -2.0]).log_cdf,
+    "student crps": lambda s: StudentT(3.0, ZEROS, s).crps([0.3, -2.0]),
+    "student quantile": lambda df: StudentT(df, ZEROS, 1.0).quantile(0.3),
+    "mixture quantile": lambda s: GaussianMixture(
+        double([[-1.0, 0.0], [1.0, 2.0]]), s.expand(2, 2)
+    ).quantile(0.3),
+    "gamma quantile": lambda rate: TorchLaw(
+        distributions.Gamma(double([2.0, 3.0]), rate)
+    ).quantile(0.3),
+}
+
+
+@pytest.mark.parametrize("ask", ONCE.values(), ids=ONCE.keys())
+def test_second_derivatives_are_refused_rather_than_wrong(ask: Ask) -> None:
+    parameter = double([1.3, 0.8]).requires_grad_()
+    assert torch.autograd.gradcheck(ask, parameter)
+    (slope,) = torch.autograd.grad(ask(parameter).sum(), parameter, create_graph=True)
+    with pytest.raises(RuntimeError, match="only first derivatives"):
+        torch.autograd.grad(slope.sum(), parameter)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_saturated_tails_of_torch_laws_have_no_gradient(mixed: bool) -> None:
+    location, scale = single([0.0] * 4).requires_grad_(), single([[1.0, 1.0]] * 4)
+    y = single([-89.0, -300.0, 0.5, 300.0]).requires_grad_()
+    gumbel = distributions.Gumbel(location, scale[:, 0])
+    if mixed:
+        parts = distributions.Gumbel(location[:, None], scale)
+        weights = distributions.Categorical(scale)
+        gumbel = distributions.MixtureSameFamily(weights, parts)
+    pit = TorchLaw(gumbel).pit(y)
+    sum(part.sum() for part in pit).backward()
+    assert pit.cdf[[0, 1, 3]].tolist() == [0.0, 0.0, 1.0]
+    for leaf in (location, y):
+        assert leaf.grad is not None
+        assert leaf.grad[[0, 1, 3]].tolist() == [0.0, 0.0, 0.0]
+        assert leaf.grad[2].abs() > 0.1
+
+
+def test_a_law_without_mean_and_icdf_saturates_too() -> None:
+    rate = single([1.0, 2.0]).requires_grad_()
+    law = TorchLaw(
+        distributions.TransformedDistribution(
+            distributions.Gamma(single([1.0, 1.0]), rate),
+            [distributions.AffineTransform(1.0, 2.0)],
+        )
+    )
+    law.cdf(single([2.0, 1e30])).sum().backward()
+    assert rate.grad is not None
+    assert rate.grad[0] > 0.1
+    assert rate.grad[1] == 0
+
+
+LAWS: dict[str, Callable[[Tensor, Tensor], AbstractDistribution]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "mixture": lambda mean, scale: GaussianMixture(
+        mean.expand(2, 3), scale.expand(2, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("build", LAWS.values(), ids=LAWS.keys())
+def test_a_scale_of_nearly_nothing_stays_finite(
+    build: Callable[[Tensor, Tensor], AbstractDistribution],
+) -> None:
+    mean = single([0.0] * 3).requires_grad_()
+    stddev = single([1e-30] * 3).requires_grad_()
+    y = single([1.0, -1.0, 1e12]).requires_grad_()
+    law = build(mean, stddev)
+    answers = [*law.pit(y), law.survival(y), law.log_prob(y), law.crps(y)]
+    assert all(answer.isfinite().all() for answer in answers)
+    torch.testing.assert_close(law.crps(y), y.abs())
+    for answer in answers:
+        slopes = torch.autograd.grad(answer.sum(), (mean, stddev, y), retain_graph=True)
+        assert all(slope.isfinite().all() for slope in slopes)
+
+
+def test_the_score_of_a_nearly_certain_student_law_stays_finite() -> None:
+    scale = single([1e-30] * 3).requires_grad_()
+    y = single([1.0, -1.0, 1e12]).requires_grad_()
+    score = StudentT(3.0, single([0.0] * 3), scale).crps(y)
+    torch.testing.assert_close(score, y.abs())
+    slopes = torch.autograd.grad(score.sum(), (scale, y))
+    assert all(slope.isfinite().all() for slope in slopes)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_transformed_laws_end_where_their_base_does(sign: float) -> None:
+    normal = distributions.Normal(ZEROS, ZEROS + 1)
+    transforms = [
+        distributions.ExpTransform(),
+        distributions.AffineTransform(1.0, 2.0 * sign),
+    ]
+    law = TorchLaw(distributions.TransformedDistribution(normal, transforms))
+    y = 1 + sign * double([-0.5, 2.0])
+    outside = 0.0 if sign > 0 else 1.0
+    torch.testing.assert_close(law.cdf(y), double([outside, 0.5]))
+    assert law.log_prob(y)[0] == -torch.inf
+    assert law.log_prob(y)[1].isfinite()
+    spread = 2 * np.exp(0.5) * (1 - special.erf(0.5))
+    torch.testing.assert_close(law.crps([1.0, 1.0]), double([spread, spread]))
+
+
+def test_transforms_that_lose_the_end_leave_the_support_open() -> None:
+    flat = distributions.AffineTransform(0.0, 0.0)
+    law = TorchLaw(
+        distributions.TransformedDistribution(
+            distributions.Normal(ZEROS, ZEROS + 1), [flat]
+        )
+    )
+    low, high = law._bounds()
+    assert low.eq(-torch.inf).all()
+    assert high.eq(torch.inf).all()
+
+
+@pytest.mark.parametrize("method", ["cdf", "crps", "quantile"])
+def test_gamma_says_that_its_concentration_cannot_be_trained(method: str) -> None:
+    shape, rate = (double([1.0, 2.0]).requires_grad_() for _ in range(2))
+    ask = getattr(TorchLaw(distributions.Gamma(shape, rate)), method)
+    with pytest.raises(UnsupportedError, match="Detach the concentration"):
+        ask(0.7).sum().backward()
+    ask = getattr(TorchLaw(distributions.Gamma(shape.detach(), rate)), method)
+    (slope,) = torch.autograd.grad(ask(0.7).sum(), rate)
+    assert slope.abs().min() > 0
+    TorchLaw(distributions.Gamma(shape, rate)).log_prob(0.7).sum().backward()
+    assert shape.grad is not None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float64, 2e-7), (torch.float32, 3e-6)]
+)
+def test_score_without_icdf_is_the_closed_form(
+    dtype: torch.dtype, tolerance: float
+) -> None:
+    shape, rate = np.array([0.3, 0.7, 2.0, 30.0]), np.array([1.0, 1.0, 0.1, 5.0])
+    frozen, heavier = (stats.gamma(a, scale=1 / rate) for a in (shape, shape + 1))
+    law = TorchLaw(
+        distributions.Gamma(
+            torch.tensor(shape, dtype=dtype), torch.tensor(rate, dtype=dtype)
+        )
+    )
+    for y in (frozen.ppf(0.01), frozen.ppf(0.5), frozen.ppf(0.97), 20 * frozen.mean()):
+        expected = (
+            y * (2 * frozen.cdf(y) - 1)
+            - shape / rate * (2 * heavier.cdf(y) - 1)
+            - 1 / (rate * special.beta(0.5, shape))
+        )
+        score = law.crps(torch.tensor(y, dtype=dtype))
+        torch.testing.assert_close(
+            score.double(), torch.tensor(expected), rtol=tolerance, atol=0
+        )
+
+
+def test_score_without_icdf_sees_the_gap_between_two_modes() -> None:
+    means, weights = double([[-9.0, 9.0]] * 2), double([[0.5, 0.5], [0.2, 0.8]])
+    mixture = distributions.MixtureSameFamily(
+        distributions.Categorical(weights), distributions.Normal(means, 1.0)
+    )
+    ours = GaussianMixture(means.T, 1.0, weights.T)
+    for y in (double([0.0, 9.0]), double([-9.0, 30.0])):
+        score = TorchLaw(mixture).crps(y)
+        torch.testing.assert_close(score, ours.crps(y), rtol=1e-5, atol=0)
+
+
+def test_score_without_icdf_needs_few_roots(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, inverse = [], TorchLaw._inverse
+
+    def counted(law: TorchLaw, level: Tensor) -> Tensor:
+        asked.append(level.numel())
+        return inverse(law, level)
+
+    monkeypatch.setattr(TorchLaw, "_inverse", counted)
+    law = TorchLaw(distributions.Gamma(double([2.0, 3.0]), double([1.0, 2.0])))
+    law.crps([1.0, 2.0])
+    assert sum(asked) <= 13 * 2
+
+
+def test_samples_are_kept_in_rows() -> None:
+    # The layout that sort and searchsorted are fast in.
+    law = Empirical(double([[3.0, 1.0], [2.0, 5.0], [1.0, 3.0]]))
+    assert law._sorted.is_contiguous()
+    assert law.samples.tolist() == [[1.0, 1.0], [2.0, 3.0], [3.0, 5.0]]
+
+
+SYMMETRIC: dict[str, AbstractDistribution] = {
+    "gaussian": Gaussian(single([0.0, 0.0]), 1.0),
+    "laplace": Laplace(single([0.0, 0.0]), 1.0),
+    "student": StudentT(3.0, single([0.0, 0.0]), 1.0),
+    "mixture": GaussianMixture(single([[-1.0, 0.0], [1.0, 0.0]]), 1.0),
+    "table": QuantileTable([0.25, 0.75], single([[-1.0, 1.0], [-2.0, 2.0]])),
+}
+
+
+@pytest.mark.parametrize("law", SYMMETRIC.values(), ids=SYMMETRIC.keys())
+def test_nearly_certain_intervals_are_symmetric(law: AbstractDistribution) -> None:
+    lower, upper = law.interval(1 - 1e-8)
+    assert upper.isfinite().all()
+    torch.testing.assert_close(upper, -lower)
+    assert upper.dtype == torch.float32
+
+
+def test_nearly_certain_intervals_of_other_laws_are_finite() -> None:
+    gumbel = TorchLaw(distributions.Gumbel(single([0.0, 0.0]), single([1.0, 2.0])))
+    samples = Empirical(single([[1.0, 2.0], [0.0, 4.0]]))
+    for law in (gumbel, samples):
+        assert law.interval(1 - 1e-8)[1].isfinite().all()
