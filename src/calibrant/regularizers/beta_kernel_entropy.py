@@ -66,7 +66,8 @@ def beta_kernel_entropy(
     n = values.cdf.shape[-1]
     width = 0.25 * n**-0.4 if bandwidth is None else bandwidth
     check_positive(width, name="bandwidth")
-    nodes, weights = torch.from_numpy(_gauss_legendre()).to(values.cdf)
+    rule: Tensor = torch.from_numpy(_gauss_legendre()).to(values.cdf)
+    nodes, weights = rule.unbind(0)
 
     # At 0 and 1 the kernel's slope is infinite; there the value moves but a little.
     smallest = torch.finfo(values.cdf.dtype).eps
