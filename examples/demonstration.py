@@ -182,6 +182,10 @@ def main() -> None:
     options = parser.parse_args()
     if options.repeats < 1 or options.epochs < 1:
         parser.error("--repeats and --epochs must be at least 1")
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # before the training, so that none of it is lost
+        parser.error(f"--out must be a folder that can be written: {error}")
     torch.set_num_threads(1)  # networks this small are slower with more
 
     console = Console()
@@ -209,7 +213,6 @@ def main() -> None:
         console.print(fact)
 
     picture = draw(outcomes)
-    options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "calibration.png").write_bytes(picture)
     (options.out / "index.html").write_text(page(rows, facts, picture), "utf-8")
     console.print(f"Open {options.out / 'index.html'}", style="bold")

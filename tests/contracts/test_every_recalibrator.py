@@ -79,6 +79,16 @@ def test_narrow_laws_become_wider(name: str, generator: torch.Generator) -> None
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_the_default_float_type_changes_nothing(
+    name: str, generator: torch.Generator
+) -> None:
+    law, y = over_confident(37, generator)
+    learned = make(name).fit(law, y).to_json()
+    torch.set_default_dtype(torch.float32)  # the fixture of each test sets it back
+    assert make(name).fit(law, y).to_json() == learned
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_fit_returns_itself_and_fits_anew(
     name: str, generator: torch.Generator
 ) -> None:

@@ -91,10 +91,21 @@ def test_the_demonstration_writes_a_page_and_a_picture(
     assert "data:image/png;base64," in page
 
 
-def test_the_demonstration_refuses_no_repeats(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--repeats", "0", "must be at least 1"),
+        ("--out", str(SCRIPT / "inside a file"), "--out must be a folder"),
+    ],
+)
+def test_the_demonstration_refuses_bad_options_before_it_trains(
+    option: str,
+    value: str,
+    text: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--repeats", "0"])
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), option, value])
     with pytest.raises(SystemExit, match="2"):
         runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "must be at least 1" in capsys.readouterr().err
+    assert text in capsys.readouterr().err

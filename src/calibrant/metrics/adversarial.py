@@ -19,7 +19,7 @@ from calibrant.metrics._levels import (
 )
 
 __all__ = [
-    "GroupCalibration",
+    "AdversarialCalibration",
     "adversarial_group_calibration",
     "worst_group_calibration_error",
 ]
@@ -28,7 +28,7 @@ __all__ = [
 _TENTHS = tuple(tenth / 10 for tenth in range(1, 11))
 
 
-class GroupCalibration(NamedTuple):
+class AdversarialCalibration(NamedTuple):
     """Calibration error of the worst random group, for each group size.
 
     All three have shape ``(k,)``: the fraction of all rows in a group, the mean over
@@ -49,7 +49,7 @@ def adversarial_group_calibration(
     groups: int = 10,
     trials: int = 10,
     generator: torch.Generator | None = None,
-) -> GroupCalibration:
+) -> AdversarialCalibration:
     r"""Mean absolute calibration error of the worst of some random groups.
 
     In each trial, ``groups`` random groups are drawn without replacement and the
@@ -78,7 +78,7 @@ def adversarial_group_calibration(
 
     Returns
     -------
-    GroupCalibration
+    AdversarialCalibration
         Fractions, mean worst errors and their standard errors.
 
     References
@@ -112,7 +112,7 @@ def adversarial_group_calibration(
     observed = drawn.cumsum(-1)[..., :-1] / np.array(sizes)[:, None, None]
     errors = torch.from_numpy(np.abs(observed - promised.numpy()).mean(-1))
     worst = errors.reshape(-1, trials, groups).amax(-1)
-    return GroupCalibration(shares, worst.mean(-1), worst.std(-1) / trials**0.5)
+    return AdversarialCalibration(shares, worst.mean(-1), worst.std(-1) / trials**0.5)
 
 
 def worst_group_calibration_error(

@@ -75,7 +75,8 @@ class IsotonicRecalibrator(MapRecalibrator):
 
         levels = resolved_levels(pit)
         n = len(levels)
-        observed = torch.searchsorted(levels, levels, right=True) / n
+        # An integer tensor divided by a number takes the default float type.
+        observed = torch.searchsorted(levels, levels, right=True).double() / n
         corner = torch.zeros(1, dtype=torch.float64)
         regression = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
         regression.fit(
