@@ -1,0 +1,103 @@
+"""Write named arrays and a description as a folder."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from calibrant.storage._arrays import check_arrays, list_arrays, pack_arrays
+from calibrant.storage._error import StorageError
+from calibrant.storage._manifest import ARRAYS, MANIFEST, render_manifest
+from calibrant.storage._place import check_free, locate, place_folder
+from calibrant.storage._plain import as_plain_description
+
+__all__ = ["write_folder"]
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    *,
+    arrays: Mapping[str, Tensor],
+    description: Mapping[str, object],
+    kind: str,
+    overwrite: bool = False,
+) -> Path:
+    """Write arrays and a description as a folder, as a whole or not at all.
+
+    The folder holds ``arrays.safetensors`` and ``model.json``, which is text: format,
+    kind, the description, dtype and shape of each array, and the checksums of both
+    files (its own is that of the text with 64 zeros in its place). Equal input gives
+    equal bytes.
+
+    Both files are written beside ``folder``, brought to the disk and renamed. With
+    ``overwrite`` the former version is renamed, the new one takes its name, and only
+    then is the former one removed. A process that is killed just between these renames
+    leaves no ``folder``; the former version then stands beside it, complete, under a
+    name with a dot in front that ends in ``.old``, and :func:`read_folder` names it.
+    An error at this point, other than the end of the process, brings it back.
+
+    Parameters
+    ----------
+    folder
+        Where to write. Parents that do not exist are made; a link is followed.
+    arrays
+        Tensors of any shape ``(...)``, of every dtype that safetensors can read back.
+        They are copied: on a device, shared, transposed or with gradients are all fine.
+    description
+        Anything that JSON holds. Mappings come back in the order of their keys and
+        tuples as lists.
+    kind
+        What the folder holds; :func:`read_folder` asks for the same.
+    overwrite
+        Replace a folder that calibrant wrote, or an empty one. A folder with any other
+        file in it is never replaced.
+
+    Returns
+    -------
+    Path
+        The folder, as it was given.
+
+    Raises
+    ------
+    StorageError
+        If the input cannot be stored exactly, or the folder cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile, torch
+    >>> from calibrant.storage import read_folder
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     folder = write_folder(
+    ...         f"{parent}/line",
+    ...         arrays={"slope": torch.tensor([2.0, 3.0])},
+    ...         description={"target": "price"},
+    ...         kind="line",
+    ...     )
+    ...     sorted(path.name for path in folder.iterdir())
+    ...     read_folder(folder, kind="line")
+    ['arrays.safetensors', 'model.json']
+    ({'slope': tensor([2., 3.])}, {'target': 'price'})
+    """
+    target = locate(folder)
+    _check_kind(kind)
+    copies = check_arrays(arrays)
+    plain = as_plain_description(description)
+    packed = pack_arrays(copies)
+    manifest = render_manifest(
+        kind=kind, description=plain, listing=list_arrays(copies), arrays=packed
+    )
+    try:
+        check_free(target, overwrite=overwrite)
+        place_folder(target, {ARRAYS: packed, MANIFEST: manifest})
+    except OSError as error:
+        raise StorageError(
+            f"{target} cannot be written: {error}. The parent must be a folder with "
+            "room, in which you may write."
+        ) from error
+    return Path(folder)
+
+
+def _check_kind(kind: object) -> None:
+    if not isinstance(kind, str) or not kind:
+        raise StorageError(f"kind must be a word for what is stored, got {kind!r}.")
