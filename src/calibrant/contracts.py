@@ -10,10 +10,13 @@ __all__ = [
     "Distribution",
     "HasCdf",
     "HasIntervals",
+    "Head",
+    "Network",
     "PitValues",
     "Recalibrator",
     "Regularizer",
     "Sorter",
+    "TargetTransform",
     "UnitMap",
 ]
 
@@ -191,6 +194,74 @@ class Recalibrator(Protocol):
 
     def transform(self, distribution: Any, /) -> HasIntervals:  # noqa: ANN401
         """Correct predictions for other rows."""
+        ...
+
+    def to_json(self) -> str:
+        """Everything that was learned, as text."""
+        ...
+
+
+class Head(Protocol):
+    """Turns a network's outputs into a law."""
+
+    #: Numbers that it needs for each row.
+    size: int
+
+    def __call__(self, raw: Tensor, /) -> Any:  # noqa: ANN401  (a law of ours)
+        """Turn ``(..., size)`` into laws of batch shape ``(...)``."""
+        ...
+
+
+class Network(Protocol):
+    """Independent members side by side, each of which predicts a law.
+
+    Any ``nn.Module`` that turns features ``(n, d)`` into a law of batch shape ``(n,)``
+    can be trained as well; what is asked here is what lets many of them share a pass.
+    """
+
+    #: Number of networks, and of passes that each makes in prediction.
+    members: int
+    passes: int
+    head: Head
+
+    def __call__(
+        self, x: Tensor, /, *, generator: torch.Generator | None = None
+    ) -> Any:  # noqa: ANN401  (a law of ours)
+        """Law of each member for training, batch shape ``(members, n)``."""
+        ...
+
+    def predictive(self, x: Tensor, /) -> Any:  # noqa: ANN401  (a law of ours)
+        """Law of the whole for rows ``(n, d)``, batch shape ``(n,)``."""
+        ...
+
+
+class TargetTransform(Protocol):
+    """An increasing, differentiable map g of targets onto the whole real line.
+
+    A law on the line, seen through the inverse of g, is then a law of targets without
+    any mass left over. All functions work on float64 tensors of any shape, and inside
+    the support none of them gives NaN.
+    """
+
+    @property
+    def support(self) -> tuple[float, float]:
+        """Open interval of the targets that have an image; its ends may be infinite."""
+        ...
+
+    def fit(self, y: Any, /) -> Self:  # noqa: ANN401
+        """Learn the parameters of g, if it has any, from targets ``(n,)``."""
+        ...
+
+    def forward(self, y: Tensor, /) -> Tensor:
+        """Map targets of the support: z = g(y)."""
+        ...
+
+    def inverse(self, z: Tensor, /) -> Tensor:
+        """Map back: the target y with g(y) = z; the ends of the support at +-inf."""
+        ...
+
+    def log_derivative(self, y: Tensor, /) -> Tensor:
+        """Logarithm of the derivative of g at targets of the support."""
         ...
 
     def to_json(self) -> str:

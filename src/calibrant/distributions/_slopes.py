@@ -53,7 +53,8 @@ class _KnownSlopes(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         *gradients: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        arguments, slopes = ctx.saved_tensors[:2], ctx.saved_tensors[2:]
+        saved = ctx.saved_tensors  # once: checkpointing refuses a second look
+        arguments, slopes = saved[:2], saved[2:]
         first, second = (
             gradients[0] * first_derivative_only(slope, arguments) for slope in slopes
         )

@@ -77,6 +77,14 @@ class AbstractDistribution(ABC):
         return pit_from_cdf(self._cdf(value))
 
     @property
+    def _searched(self) -> bool:
+        """Whether a quantile is found by a search, dearer than many values of the cdf.
+
+        Moments and the crps are then integrals over values, not over levels.
+        """
+        return False
+
+    @property
     def _like(self) -> Tensor:
         """A tensor with the law's dtype and device."""
         parameter: Tensor = getattr(self, self._parameters[0])

@@ -107,6 +107,10 @@ class GaussianMixture(AbstractDistribution):
         between = (self._means - self.mean).square()
         return (self._weights * (within + between)).sum(0)
 
+    @property
+    def _searched(self) -> bool:
+        return len(self._means) > 1
+
     def moment_matched(self) -> Gaussian:
         """Return the normal law with the mixture's mean and variance."""
         return Gaussian(self.mean, self.stddev)

@@ -1,0 +1,102 @@
+"""A law moved and stretched, for families that have no such law of their own."""
+
+import torch
+from torch import Tensor
+
+from calibrant.contracts import PitValues
+from calibrant.distributions._upper_quantile import upper_quantile
+from calibrant.distributions.base import AbstractDistribution
+
+__all__ = ["Affine"]
+
+
+class Affine(AbstractDistribution):
+    r"""The law of :math:`c + s\,Y` for each row.
+
+    Parameters
+    ----------
+    base
+        The law of :math:`Y`, of any batch shape.
+    center
+        :math:`c`, shape ``batch_shape``, of the dtype of the result.
+    scale
+        :math:`s > 0`, same shape and dtype.
+    """
+
+    _parameters = ("_center", "_scale")
+
+    def __init__(
+        self, base: AbstractDistribution, center: Tensor, scale: Tensor
+    ) -> None:
+        self._base, self._center, self._scale = base, center, scale
+
+    @property
+    def base(self) -> AbstractDistribution:
+        """The law before."""
+        return self._base
+
+    @property
+    def center(self) -> Tensor:
+        """What is added, shape ``batch_shape``."""
+        return self._center
+
+    @property
+    def scale(self) -> Tensor:
+        """What is multiplied first, shape ``batch_shape``."""
+        return self._scale
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of the batch of laws."""
+        return self._base.batch_shape
+
+    @property
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``."""
+        return self._outside(self._base.mean)
+
+    @property
+    def variance(self) -> Tensor:
+        """Variance of each row, shape ``batch_shape``."""
+        return self._scale.square() * self._base.variance
+
+    @property
+    def _searched(self) -> bool:
+        return self._base._searched
+
+    def __getitem__(self, rows: slice | Tensor) -> "Affine":
+        """Select rows of the first batch axis."""
+        return Affine(self._base[rows], self._center[rows], self._scale[rows])
+
+    def _inside(self, value: Tensor) -> Tensor:
+        return (value - self._center) / self._scale
+
+    def _outside(self, value: Tensor) -> Tensor:
+        return self._center + self._scale * value
+
+    def _pit(self, value: Tensor) -> PitValues:
+        return self._base.pit(self._inside(value))
+
+    def _cdf(self, value: Tensor) -> Tensor:
+        return self._base.cdf(self._inside(value))
+
+    def _survival(self, value: Tensor) -> Tensor:
+        return self._base.survival(self._inside(value))
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        return self._base.log_prob(self._inside(value)) - self._scale.log()
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        return self._outside(self._base.quantile(level))
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._outside(upper_quantile(self._base, survival))
+
+    def _crps(self, value: Tensor) -> Tensor:
+        return self._scale * self._base.crps(self._inside(value))
+
+    def _sample(
+        self, shape: tuple[int, ...], generator: torch.Generator | None
+    ) -> Tensor:
+        front = shape[: len(shape) - len(self.batch_shape)]
+        return self._outside(self._base.sample(front, generator=generator))
