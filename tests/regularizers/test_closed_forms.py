@@ -164,6 +164,13 @@ def test_beta_kernel_entropy_is_the_divergence_of_its_density(
     assert abs(float(value) - expected[0]) < 1e-8
 
 
+def test_beta_kernel_entropy_has_a_gradient_where_its_density_underflows() -> None:
+    pit = torch.tensor([1e-5, *[0.0] * 7], dtype=torch.float32, requires_grad=True)
+    (gradient,) = torch.autograd.grad(beta_kernel_entropy(pit), pit)
+    assert gradient[0] < 0  # away from the crowd at 0
+    assert (gradient[1:] == 0).all()
+
+
 def test_cumulative_residual_entropy_of_known_laws(
     generator: torch.Generator,
 ) -> None:

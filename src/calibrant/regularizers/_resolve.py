@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,16 +21,27 @@ from calibrant._checks import (
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
-from calibrant.regularizers import REGULARIZERS, STRENGTHS
+from calibrant.regularizers import REGULARIZERS
+from calibrant.regularizers._strength import name_of
 from calibrant.sorting import SORTERS
 
-__all__ = ["default_strength", "full_precision", "pit_of", "resolve_regularizer"]
+__all__ = [
+    "check_batch",
+    "check_finite_pit",
+    "full_precision",
+    "pit_of",
+    "resolve_regularizer",
+]
 
 
-def full_precision(prediction: object, y: ArrayLike | None) -> torch.autocast:
+def full_precision(
+    prediction: object, y: ArrayLike | None
+) -> AbstractContextManager[object]:
     """Context that switches autocast off on the device of the batch."""
     tensors = [each for each in (y, prediction) if isinstance(each, Tensor)]
     kind = tensors[0].device.type if tensors else "cpu"
+    if not torch.is_autocast_enabled(kind):
+        return nullcontext()  # to enter autocast costs as much as several operations
     return torch.autocast(device_type=kind, enabled=False)
 
 
@@ -42,26 +54,12 @@ def resolve_regularizer(
         return function
     if "sort" not in inspect.signature(function).parameters:
         raise InputError(
-            f"the regularizer {_name_of(regularizer)} does not sort, so sort={sort!r} "
+            f"the regularizer {name_of(regularizer)} does not sort, so sort={sort!r} "
             "has no effect on it. Leave sort out."
         )
     sorter = find_part(sort, SORTERS, name="sort")
     bound: Callable[[PitValues], Tensor] = partial(function, sort=sorter)  # type: ignore[call-arg]
     return bound
-
-
-def default_strength(regularizer: str | Regularizer, strength: float | None) -> float:
-    """Return the given strength, else the one that the table's entry is made for."""
-    if strength is None:
-        if not isinstance(regularizer, str):
-            raise InputError(
-                f"strength must be given with a regularizer of your own "
-                f"({_name_of(regularizer)}); only names have a default strength."
-            )
-        return STRENGTHS.get(regularizer, 1.0)
-    if not 0 <= strength < float("inf"):
-        raise InputError(f"strength must be finite and at least 0, got {strength}.")
-    return float(strength)
 
 
 def pit_of(
@@ -94,23 +92,34 @@ def pit_of(
     target = as_target(y)
     check_shapes(target.shape, law.batch_shape, name="y")
     pit = law.pit(target)
+    check_batch(pit.cdf.shape, single_rows=single_rows)
+    _check_gradient(law, pit)
+    if validate:
+        check_finite_pit(pit.cdf)
+    return pit.map(lambda values: values.movedim(dim, -1)), law
+
+
+def check_batch(shape: torch.Size, *, single_rows: bool) -> None:
+    """Refuse a distribution and a target that make no batch of rows."""
     if not single_rows:
-        check_rows_last(pit.cdf.shape, name="the distribution's batch shape")
-    if pit.cdf.ndim == 0 or pit.cdf.numel() == 0:
+        check_rows_last(shape, name="the distribution's batch shape")
+    if len(shape) == 0 or shape.numel() == 0:
         raise InputError(
             "a regularizer compares many rows, got a distribution and a target of "
-            f"shape {tuple(pit.cdf.shape)}. Give it the whole batch at once."
+            f"shape {tuple(shape)}. Give it the whole batch at once."
         )
-    _check_gradient(law, pit)
-    if validate and bool(torch.isnan(pit.cdf).any()):
-        bad = int(torch.isnan(pit.cdf).sum())
+
+
+def check_finite_pit(cdf: Tensor) -> None:
+    """Refuse the PIT values of a model that diverged."""
+    bad = torch.isnan(cdf)
+    if bad.any():
         raise InputError(
-            f"the predicted distribution must be finite: {bad} of {pit.cdf.numel()} "
-            "PIT values are NaN. The model's mean or spread is NaN or infinite, most "
-            "often because training diverged: lower the learning rate, clip gradients, "
-            "or look for NaN in the inputs."
+            f"the predicted distribution must be finite: {int(bad.sum())} of "
+            f"{cdf.numel()} PIT values are NaN. The model's mean or spread is NaN or "
+            "infinite, most often because training diverged: lower the learning rate, "
+            "clip gradients, or look for NaN in the inputs."
         )
-    return pit.map(lambda values: values.movedim(dim, -1)), law
 
 
 def _check_gradient(law: AbstractDistribution, pit: PitValues) -> None:
@@ -129,9 +138,3 @@ def _rows_last(values: Tensor | PitValues, dim: int) -> Tensor | PitValues:
     if isinstance(values, PitValues):
         return values.map(lambda each: each.movedim(dim, -1))
     return values.movedim(dim, -1) if values.ndim else values
-
-
-def _name_of(regularizer: str | Regularizer) -> str:
-    if isinstance(regularizer, str):
-        return repr(regularizer)
-    return str(getattr(regularizer, "__name__", type(regularizer).__name__))

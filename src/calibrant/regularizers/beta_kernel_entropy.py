@@ -85,7 +85,9 @@ def beta_kernel_entropy(
         return (logs - log_beta).exp().mean(-1)
 
     estimate = in_blocks(density, nodes, values.cdf.numel())
-    divergence: Tensor = torch.special.xlogy(estimate, estimate) - estimate + 1
+    # Where no value is near, the density underflows, and its logarithm has no slope.
+    estimate = estimate.clamp_min(torch.finfo(estimate.dtype).tiny)
+    divergence = estimate * estimate.log() - estimate + 1
     return (weights * divergence).sum(-1)
 
 

@@ -12,10 +12,14 @@ from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.regularizers._resolve import (
-    default_strength,
     full_precision,
     pit_of,
     resolve_regularizer,
+)
+from calibrant.regularizers._strength import (
+    checked_strength,
+    describe_strength,
+    with_strength,
 )
 
 __all__ = ["ConditionalRegularizer"]
@@ -53,7 +57,8 @@ class ConditionalRegularizer(nn.Module):
     smallest_group
         Fewest rows that make a group.
     strength
-        :math:`\lambda \ge 0`; by default the one the regularizer is made for.
+        :math:`\lambda \ge 0`; by default the one the regularizer is made for. A tensor
+        ``(members,)`` gives each member of a stack ``(members, n)`` its own.
     sort
         A name from ``SORTERS`` or a function; the hard sort by default.
     validate
@@ -75,6 +80,8 @@ class ConditionalRegularizer(nn.Module):
     torch.Size([])
     """
 
+    strength: float | Tensor
+
     def __init__(
         self,
         regularizer: str | Regularizer = "cumulative_kl",
@@ -82,7 +89,7 @@ class ConditionalRegularizer(nn.Module):
         by: Sequence[str] = ("spread", "mean"),
         groups: int = 4,
         smallest_group: int = 8,
-        strength: float | None = None,
+        strength: float | Tensor | None = None,
         sort: str | Sorter | None = None,
         validate: bool = True,
     ) -> None:
@@ -97,13 +104,17 @@ class ConditionalRegularizer(nn.Module):
                 "groups and smallest_group must be at least 1, "
                 f"got groups={groups} and smallest_group={smallest_group}."
             )
-        self.strength = default_strength(regularizer, strength)
+        chosen = checked_strength(regularizer, strength)
+        if isinstance(chosen, Tensor):  # it moves with the module, but is not saved
+            self.register_buffer("strength", chosen, persistent=False)
+        else:
+            self.strength = chosen
         self.by = tuple(by)
         self.groups = groups
         self.smallest_group = smallest_group
         self.validate = validate
         self._regularizer = resolve_regularizer(regularizer, sort)
-        self._description = f"regularizer={regularizer!r}, strength={self.strength:g}"
+        self._description = f"regularizer={regularizer!r}, {describe_strength(chosen)}"
 
     def forward(
         self,
@@ -144,7 +155,7 @@ class ConditionalRegularizer(nn.Module):
             constant = keys.amax(-1) == keys.amin(-1)
             if constant.any():
                 value = torch.where(constant, self._regularizer(pit), value)
-            return self.strength * value.mean(0)
+            return with_strength(value.mean(0), self.strength)
 
     def extra_repr(self) -> str:
         """Settings, for the printed module."""

@@ -11,7 +11,7 @@ from calibrant.regularizers._order import ordered_survival
 from calibrant.regularizers._rows import check_row_count
 from calibrant.sorting.hard import hard_sort
 
-__all__ = ["cumulative_kl", "expected_cumulative_kl"]
+__all__ = ["cumulative_kl", "expected_cumulative_kl", "survival_factors"]
 
 
 def cumulative_kl(
@@ -111,7 +111,8 @@ def _one_sided(pit: PitValues, sort: Sorter) -> Tensor:
     entropy: Tensor = _XLogX.apply(  # type: ignore[no-untyped-call]
         pit.survival, pit.log_survival
     )
-    return 0.5 + entropy.mean(-1) - (_coefficients(survival) * survival).sum(-1)
+    factors = survival_factors(survival.shape[-1], survival.device).to(survival.dtype)
+    return 0.5 + entropy.mean(-1) - (factors * survival).sum(-1)
 
 
 class _XLogX(torch.autograd.Function):
@@ -133,12 +134,11 @@ class _XLogX(torch.autograd.Function):
         return gradient * (1 + log_x), None
 
 
-def _coefficients(survival: Tensor) -> Tensor:
+def survival_factors(n: int, device: torch.device) -> Tensor:
     """The factors c_k of the sorted survival values, shape ``(n,)``; they sum to 0."""
-    n = survival.shape[-1]
     # Their differences are small: taken in float64 where the device has it.
-    wide = survival.dtype if survival.device.type == "mps" else torch.float64
-    share = torch.arange(n, -1, -1, dtype=wide, device=survival.device) / n
+    wide = torch.float32 if device.type == "mps" else torch.float64
+    share = torch.arange(n, -1, -1, dtype=wide, device=device) / n
     weighted = torch.special.xlogy(share, share)
     differences: Tensor = weighted[:-1] - weighted[1:]
-    return differences.to(survival.dtype)
+    return differences

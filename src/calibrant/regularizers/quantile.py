@@ -7,11 +7,16 @@ from torch import Tensor, nn
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import PitValues, Regularizer, Sorter
+from calibrant.regularizers._fused import fused_form, gaussian_of
 from calibrant.regularizers._resolve import (
-    default_strength,
     full_precision,
     pit_of,
     resolve_regularizer,
+)
+from calibrant.regularizers._strength import (
+    checked_strength,
+    describe_strength,
+    with_strength,
 )
 
 __all__ = ["QuantileRegularizer"]
@@ -28,7 +33,8 @@ class QuantileRegularizer(nn.Module):
         A name from ``REGULARIZERS`` or a function of PIT values ``(..., n) -> (...)``.
     strength
         :math:`\lambda \ge 0`; by default the one the entry is made for, 20 for
-        ``"cumulative_kl"``.
+        ``"cumulative_kl"``. A tensor ``(members,)`` gives each member of a stack of
+        laws ``(members, n)`` its own.
     sort
         A name from ``SORTERS`` or a function; the hard sort by default. For another
         temperature hand in ``functools.partial(neural_sort, temperature=0.01)``.
@@ -42,14 +48,15 @@ class QuantileRegularizer(nn.Module):
         for several targets ``(n, targets)`` use 0.
     validate
         Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``. On a GPU that
-        waits for the device.
+        waits for the device. Without it NaN in a Gaussian or its targets gives NaN.
 
     Notes
     -----
     Value and gradient of the cumulative KL are finite for a Gaussian in float32 up to
     :math:`|z| = 10^6`; where the density underflows (:math:`|z| > 14`) the gradient is
     exactly 0, and the NLL still pulls. Under autocast everything is computed in
-    float32.
+    float32. That law, the cumulative KL and the hard sort together take a closed form
+    of the gradient, two to four times as fast.
 
     References
     ----------
@@ -69,13 +76,14 @@ class QuantileRegularizer(nn.Module):
     True
     """
 
+    strength: float | Tensor
     _recent: Tensor | None
 
     def __init__(
         self,
         regularizer: str | Regularizer = "cumulative_kl",
         *,
-        strength: float | None = None,
+        strength: float | Tensor | None = None,
         sort: str | Sorter | None = None,
         memory: int = 0,
         dim: int = -1,
@@ -84,12 +92,17 @@ class QuantileRegularizer(nn.Module):
         super().__init__()
         if memory < 0 or int(memory) != memory:
             raise InputError(f"memory must be a whole number >= 0, got {memory}.")
-        self.strength = default_strength(regularizer, strength)
+        chosen = checked_strength(regularizer, strength)
+        if isinstance(chosen, Tensor):  # it moves with the module, but is not saved
+            self.register_buffer("strength", chosen, persistent=False)
+        else:
+            self.strength = chosen
         self.memory = memory
         self.dim = dim
         self.validate = validate
         self._regularizer = resolve_regularizer(regularizer, sort)
-        self._description = f"regularizer={regularizer!r}, strength={self.strength:g}"
+        self._fused = fused_form(self._regularizer)
+        self._description = f"regularizer={regularizer!r}, {describe_strength(chosen)}"
         # Not saved: a loaded model starts with an empty queue of any shape.
         self.register_buffer("_recent", None, persistent=False)
 
@@ -113,9 +126,12 @@ class QuantileRegularizer(nn.Module):
         Tensor
             Shape ``(...)``; a scalar for a batch of shape ``(n,)``.
         """
+        value = self._fused_value(prediction, y)
+        if value is not None:
+            return value
         with full_precision(prediction, y):
             pit, _ = pit_of(prediction, y, dim=self.dim, validate=self.validate)
-            return self.strength * self._value(pit)
+            return with_strength(self._value(pit), self.strength)
 
     def reset_memory(self) -> None:
         """Forget the PIT values of earlier batches."""
@@ -124,6 +140,21 @@ class QuantileRegularizer(nn.Module):
     def extra_repr(self) -> str:
         """Settings, for the printed module."""
         return f"{self._description}, memory={self.memory}"
+
+    def _fused_value(self, prediction: object, y: ArrayLike | None) -> Tensor | None:
+        """Strength times the value in one step, None where PIT values are needed."""
+        if self._fused is None or y is None or (self.memory and self.training):
+            return None
+        law = gaussian_of(prediction)
+        if law is None:
+            return None
+        strength, per_member = self.strength, None
+        if isinstance(strength, Tensor):
+            strength, per_member = 1.0, strength
+        value = self._fused(
+            law, y, strength=strength, dim=self.dim, validate=self.validate
+        )
+        return value if per_member is None else with_strength(value, per_member)
 
     def _value(self, pit: PitValues) -> Tensor:
         if not (self.memory and self.training):
