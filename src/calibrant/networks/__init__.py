@@ -1,0 +1,34 @@
+"""Networks that predict a law: features ``(n, d)`` to a distribution for each row.
+
+To add one: one file here, one line in ``NETWORKS``. A head turns the last layer's
+numbers into a law: one class in ``heads.py``, one line in ``HEADS``.
+"""
+
+from typing import TYPE_CHECKING
+
+from calibrant._table import Table
+
+if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
+    from collections.abc import Callable
+
+    from calibrant.contracts import Head, Network
+
+__all__ = ["HEADS", "NETWORKS"]
+
+HEADS: "Table[Callable[..., Head]]" = Table(
+    "head",
+    {
+        "gaussian": f"{__name__}.heads:GaussianHead",
+        "laplace": f"{__name__}.heads:LaplaceHead",
+        "student_t": f"{__name__}.heads:StudentTHead",
+        "gaussian_mixture": f"{__name__}.heads:GaussianMixtureHead",
+    },
+)
+
+NETWORKS: "Table[Callable[..., Network]]" = Table(
+    "network",
+    {
+        "deep_ensemble": f"{__name__}.deep_ensemble:DeepEnsemble",
+        "mc_dropout": f"{__name__}.mc_dropout:MCDropout",
+    },
+)

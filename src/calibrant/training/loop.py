@@ -1,0 +1,101 @@
+"""The training loop, for a stack of networks or any module that predicts a law."""
+
+import warnings
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from calibrant.training._trainer import Trainer
+from calibrant.training.data import TrainingData
+from calibrant.training.history import EpochState, History, InterruptedWarning
+from calibrant.training.progress import ProgressBar
+from calibrant.training.recipe import Recipe
+
+__all__ = ["Callback", "train"]
+
+Callback = Callable[[EpochState], bool | None]
+
+
+def train(
+    network: nn.Module,
+    data: TrainingData,
+    recipe: Recipe,
+    *,
+    generator: torch.Generator,
+    callbacks: Sequence[Callback] = (),
+    progress: bool | None = False,
+    title: str = "training",
+) -> History:
+    """Train a network in place.
+
+    Parameters
+    ----------
+    network
+        A stack with ``members`` (``NETWORKS``), or any module that turns ``(n, d)``
+        into a law of batch shape ``(n,)``; then the data must be for one member.
+        It learns on the device that it is on.
+    data
+        Rows, and who learns from which.
+    recipe
+        How.
+    generator
+        Source of batch orders and dropout masks, on the CPU. With the same seed the
+        result is the same bit for bit on the same machine. A module's own
+        ``nn.Dropout`` is seeded from it too; the global state stays as it was.
+    callbacks
+        Called after each epoch; one that returns True ends the training.
+    progress
+        Show a progress bar; None shows one on a terminal only.
+    title
+        What the progress bar says.
+
+    Returns
+    -------
+    History
+        Curves. Ctrl-C ends the training, keeps the best weights so far, warns, and
+        sets ``interrupted``.
+
+    Raises
+    ------
+    DivergedError
+        When the loss is not finite; it names epoch, step, member and likely cause.
+
+    Examples
+    --------
+    >>> from calibrant.networks.deep_ensemble import DeepEnsemble
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    >>> network = DeepEnsemble(1, members=2, hidden=(16,), generator=generator)
+    >>> data = TrainingData(x=x, y=x.T.expand(2, -1), rows=[torch.arange(64)] * 2)
+    >>> history = train(network, data, Recipe(epochs=200), generator=generator)
+    >>> history.loss[-1] < history.loss[0] - 1
+    True
+    """
+    trainer = Trainer(network, data, recipe, generator)
+    history = History()
+    device = trainer.data.x.device
+    with (
+        torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
+        ProgressBar(recipe.epochs, shown=progress, title=title) as bar,
+    ):
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        try:
+            for epoch in range(1, recipe.epochs + 1):
+                state = trainer.epoch(epoch)
+                history.add(state)
+                bar.show(state)
+                wishes = [callback(state) for callback in callbacks]
+                if any(wishes) or trainer.exhausted(epoch):
+                    break
+        except KeyboardInterrupt:
+            history.interrupted = True
+    history.best_epoch = trainer.finish(len(history.loss))
+    if history.interrupted:
+        warnings.warn(
+            f"training was interrupted after {len(history.loss)} of {recipe.epochs} "
+            "epochs; the model keeps its best weights so far.",
+            InterruptedWarning,
+            stacklevel=2,
+        )
+    return history

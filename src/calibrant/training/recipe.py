@@ -1,0 +1,164 @@
+"""How a network is trained: one frozen record of every choice."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from numbers import Integral
+
+import numpy as np
+
+from calibrant._checks import InputError, check_positive
+from calibrant._table import Table
+from calibrant.contracts import Regularizer, Sorter
+from calibrant.scores import Score
+
+__all__ = ["SCHEDULES", "Recipe", "Schedule"]
+
+#: Share of the training that is done, in [0, 1], to a factor of the learning rate.
+Schedule = Callable[[float], float]
+
+#: What a training can group rows by; it hands no features to a regularizer.
+_KEYS = ("spread", "mean")
+
+
+def constant(share: float) -> float:  # noqa: ARG001  (a schedule takes it)
+    """Keep the learning rate as it is.
+
+    Examples
+    --------
+    >>> constant(0.7)
+    1.0
+    """
+    return 1.0
+
+
+def cosine(share: float) -> float:
+    r"""Lower the learning rate to 0 along half a cosine.
+
+    .. math:: \frac{1 + \cos(\pi s)}{2}
+
+    Examples
+    --------
+    >>> cosine(0.0), cosine(1.0)
+    (1.0, 0.0)
+    """
+    return (1 + math.cos(math.pi * share)) / 2
+
+
+def warm_cosine(share: float) -> float:
+    """Raise the learning rate over the first twentieth, then as ``cosine``.
+
+    Examples
+    --------
+    >>> warm_cosine(0.0), round(warm_cosine(0.5), 6)
+    (0.05, 0.5)
+    """
+    return min(1.0, 20 * share + 0.05) * cosine(share)
+
+
+SCHEDULES: Table[Schedule] = Table(
+    "schedule",
+    {name: f"{__name__}:{name}" for name in ("constant", "cosine", "warm_cosine")},
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    r"""Every choice of a training.
+
+    .. math:: \mathcal{L} = \frac1n \sum_i w_i \, s(F_i, y_i) + \lambda R(F_i(y_i)) .
+
+    Attributes
+    ----------
+    score
+        :math:`s`: a name from ``SCORES``, ``"beta_nll"`` (Seitzer et al. 2022), or a
+        function of law and targets.
+    regularizer
+        :math:`R`: a name from ``REGULARIZERS``, or a function of PIT values.
+    strength
+        :math:`\lambda \ge 0`, or one for each member.
+    sort
+        A name from ``SORTERS``, or a function; for regularizers that sort.
+    conditional
+        Apply the regularizer within groups by ``"spread"`` or ``"mean"`` instead of
+        over the whole batch, see ``ConditionalRegularizer``.
+    adversarial
+        Train half on rows that were moved by this share of each input's range, in the
+        direction that raises the score most (FGSM). 0 for none; the paper's is 0.01.
+    epochs, batch_size
+        Passes over the rows, and rows of each step. A short last batch is kept.
+    optimizer
+        ``"adam"`` or ``"adamw"``.
+    learning_rate, weight_decay
+        Of the optimizer.
+    schedule
+        A name from ``SCHEDULES``, or a function of the share that is done.
+    gradient_clip
+        Largest norm of a member's gradient, or None.
+    patience
+        Stop when no member's held-out score has improved for this many epochs, and
+        give each member back its best weights. None for no early stopping.
+
+    Notes
+    -----
+    Sample weights weight the score. The regularizer counts each row once: it compares
+    the ranks of PIT values, and a weighted rank would ask for calibration of another
+    population than the one that the batch was drawn from.
+
+    Examples
+    --------
+    >>> recipe = Recipe(strength=20.0, epochs=50, schedule="cosine")
+    >>> recipe.batch_size, recipe.strength
+    (512, 20.0)
+    """
+
+    score: str | Score = "nll"
+    regularizer: str | Regularizer = "cumulative_kl"
+    strength: float | Sequence[float] = 0.0
+    sort: str | Sorter | None = None
+    conditional: Sequence[str] = ()
+    adversarial: float = 0.0
+    epochs: int = 100
+    batch_size: int = 512
+    optimizer: str = "adam"
+    learning_rate: float = 1e-2
+    weight_decay: float = 0.0
+    schedule: str | Schedule = "constant"
+    gradient_clip: float | None = None
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "patience"):
+            _check_count(getattr(self, name), name)
+        for name in ("learning_rate", "gradient_clip"):
+            value = getattr(self, name)
+            if value is not None:
+                check_positive(value, name=name)
+        for name in ("weight_decay", "adversarial", "strength"):
+            _check_not_negative(getattr(self, name), name)
+        if self.optimizer not in ("adam", "adamw"):
+            raise InputError(
+                f'optimizer must be "adam" or "adamw", got {self.optimizer!r}.'
+            )
+        if isinstance(self.conditional, str) or set(self.conditional) - set(_KEYS):
+            raise InputError(
+                f"conditional must be a list of keys out of {', '.join(_KEYS)}, got "
+                f"{self.conditional!r}."
+            )
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """List the names of all choices."""
+        return [field.name for field in fields(cls)]
+
+
+def _check_count(value: object, name: str) -> None:
+    whole = isinstance(value, Integral) and int(value) >= 1
+    if not whole and not (value is None and name == "patience"):
+        raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
+
+
+def _check_not_negative(value: float | Sequence[float], name: str) -> None:
+    values = np.asarray(value, dtype=float)
+    if values.ndim > 1 or not (np.isfinite(values) & (values >= 0)).all():
+        raise InputError(f"{name} must be finite and at least 0, got {value}.")

@@ -1,0 +1,198 @@
+"""When a training goes wrong, it says where, who and why."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import HEADS, REGULARIZERS, SCORES, SORTERS, DivergedError, InputError
+
+
+class Linear(nn.Module):
+    """A line whose spread is made as a user might."""
+
+    def __init__(self, spread: Any) -> None:
+        super().__init__()
+        self.line = nn.Linear(3, 2)
+        self.spread = spread
+
+    def forward(self, x: Tensor) -> Any:
+        mean, raw = self.line(x).unbind(-1)
+        return self.spread(mean, raw)
+
+
+def damaged(tools: SimpleNamespace, members: int, row: int = 5, **kwargs: Any) -> Any:
+    x = tools.problem(members).x.clone()
+    x[row, 1] = torch.nan
+    return tools.problem(members, x=x, **kwargs)
+
+
+def test_names_epoch_step_member_and_cause(tools: SimpleNamespace) -> None:
+    rows = [torch.arange(32), torch.arange(32), torch.arange(32, 64)]
+    data = damaged(tools, 3, row=40, rows=rows)
+    message = (
+        r"the loss of member 3 of 3 is not finite in epoch 1, step [12]\. "
+        r"Likely cause: the features or targets hold NaN or infinity; look for them"
+    )
+    with pytest.raises(DivergedError, match=message):
+        tools.fit(tools.ensemble(3), data)
+
+
+@pytest.mark.parametrize("score", [*SCORES, "beta_nll"])
+@pytest.mark.parametrize("head", list(HEADS))
+def test_no_law_or_score_of_nan_fails_in_another_way(
+    head: str, score: str, tools: SimpleNamespace
+) -> None:
+    network = tools.ensemble(2, head=HEADS[head]())
+    with pytest.raises(DivergedError, match=r"member 1 of 2 .* epoch 1, step 1\."):
+        tools.fit(network, damaged(tools, 2), score=score, batch_size=64)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"regularizer": name} for name in REGULARIZERS),
+        *({"sort": name} for name in SORTERS),
+        {"conditional": ("spread", "mean")},
+    ],
+    ids=str,
+)
+def test_no_regularizer_of_nan_fails_in_another_way(
+    options: dict[str, Any], tools: SimpleNamespace
+) -> None:
+    with pytest.raises(DivergedError, match="the features or targets hold NaN"):
+        tools.fit(tools.ensemble(2), damaged(tools, 2), strength=1.0, **options)
+
+
+def test_a_target_of_nan(tools: SimpleNamespace) -> None:
+    y = tools.problem(2).y.clone()
+    y[1, 3] = torch.nan
+    with pytest.raises(DivergedError, match=r"member 2 of 2 .*features or targets"):
+        tools.fit(tools.ensemble(2), tools.problem(2, y=y))
+
+
+@pytest.mark.parametrize(
+    "spread",
+    [
+        lambda mean, raw: (mean, raw.exp()),
+        lambda mean, raw: torch.distributions.Normal(mean, raw.exp()),
+        lambda mean, raw: (mean, raw.exp() + 1),
+    ],
+    ids=["pair", "torch", "infinite"],
+)
+def test_a_learning_rate_that_is_too_high(spread: Any, tools: SimpleNamespace) -> None:
+    cause = r"the learning rate of 1e\+06 is too high for these data; lower it"
+    with pytest.raises(DivergedError, match=rf"member 1 of 1 .* step \d\. .*{cause}"):
+        tools.fit(Linear(spread), tools.problem(1), learning_rate=1e6)
+
+
+def test_nan_that_the_network_itself_makes(tools: SimpleNamespace) -> None:
+    network = Linear(
+        lambda mean, raw: torch.distributions.Normal(mean / 0 - raw / 0, 1)
+    )
+    with pytest.raises(DivergedError, match=r"member 1 of 1 .* epoch 1, step 1\."):
+        tools.fit(network, tools.problem(1))
+
+
+def test_weights_that_are_not_finite(tools: SimpleNamespace) -> None:
+    network = tools.ensemble(2).float()
+    data = tools.problem(2)
+    data = tools.problem(2, x=data.x.float(), y=data.y.float())
+    where = r"member 1 of 2 .* epoch 2, step 1\. .*rate of 1e\+38 is too high"
+    with pytest.raises(DivergedError, match=where):
+        tools.fit(network, data, learning_rate=1e38, batch_size=64)
+
+
+def test_the_last_step_is_looked_at_as_well(tools: SimpleNamespace) -> None:
+    network = tools.ensemble(2).float()
+    data = tools.problem(2)
+    data = tools.problem(2, x=data.x.float(), y=data.y.float())
+
+    def ruin(_: Any) -> None:
+        with torch.no_grad():
+            network.stack.weights[1][1] = torch.inf
+
+    where = "member 2 of 2 is not finite in epoch 1, after its last step"
+    with pytest.raises(DivergedError, match=where):
+        tools.fit(network, data, callbacks=[ruin], epochs=1)
+
+
+def test_a_tiny_spread_and_a_far_target(tools: SimpleNamespace) -> None:
+    network = Linear(lambda mean, raw: (mean, 1e-200 * (1 + raw.square())))
+    cause = "its predicted spread came too near to 0 for a target far away"
+    with pytest.raises(DivergedError, match=rf"member 1 of 1 .* step 1\. .*{cause}"):
+        tools.fit(
+            network,
+            tools.problem(1),
+            score=lambda law, y: ((law.mean - y) / law.stddev).square(),
+        )
+
+
+def test_infinite_members_that_add_up_to_nothing_known(tools: SimpleNamespace) -> None:
+    """Finite losses whose sum overflows are nobody's in particular."""
+    network = tools.ensemble(2).float()
+    data = tools.problem(2)
+    data = tools.problem(2, x=data.x.float(), y=data.y.float())
+    with pytest.raises(DivergedError, match="the loss of a member is not finite"):
+        tools.fit(
+            network,
+            data,
+            score=lambda law, y: 2e38 + 0 * (law.mean - y),
+            batch_size=1,
+        )
+
+
+def test_laws_that_torch_refuses_because_of_nan(tools: SimpleNamespace) -> None:
+    network = Linear(lambda mean, raw: torch.distributions.Normal(mean, raw.exp()))
+    with pytest.raises(DivergedError, match=r"epoch 1, step 1\..*hold NaN") as caught:
+        tools.fit(network, damaged(tools, 1), batch_size=64)
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_other_errors_stay_as_they_are(tools: SimpleNamespace) -> None:
+    network = Linear(lambda mean, raw: (mean, -raw.square() - 1))
+    with pytest.raises(InputError, match="stddev must be above 0"):
+        tools.fit(network, tools.problem(1))
+
+
+@pytest.mark.parametrize("name", ["x", "y"])
+def test_nan_in_held_out_rows(name: str, tools: SimpleNamespace) -> None:
+    rows, held_out = [torch.arange(50)] * 2, [torch.arange(40, 50), torch.tensor([60])]
+    data = tools.problem(2)
+    values = getattr(data, name).clone()
+    values[60 if name == "x" else (1, 60)] = torch.nan
+    data = tools.problem(2, rows=rows, held_out=held_out, **{name: values})
+    where = "member 2 of 2 is not finite in the held-out rows after epoch 1"
+    with pytest.raises(DivergedError, match=where):
+        tools.fit(tools.ensemble(2), data)
+
+
+def test_other_errors_on_held_out_rows_stay_as_they_are(tools: SimpleNamespace) -> None:
+    class Fickle(Linear):
+        def forward(self, x: Tensor) -> Any:
+            law = super().forward(x)
+            return law if self.training else (law[0], -law[1])
+
+    data = tools.problem(1, held_out=[torch.arange(5)])
+    with pytest.raises(InputError, match="stddev must be above 0"):
+        tools.fit(Fickle(lambda mean, raw: (mean, raw.square() + 1)), data)
+
+
+def test_an_infinite_held_out_score_is_only_not_better(tools: SimpleNamespace) -> None:
+    def score(law: Any, y: Tensor) -> Tensor:
+        worst = torch.inf if not law.mean.requires_grad else 0.0
+        return (law.mean - y).square() + worst
+
+    data = tools.problem(1, held_out=[torch.arange(5)])
+    history = tools.fit(tools.ensemble(1), data, score=score, patience=2)
+    assert history.best_epoch == [0]
+    assert len(history.loss) == 2
+
+
+def test_the_text_has_rule_and_advice(tools: SimpleNamespace) -> None:
+    with pytest.raises(DivergedError) as caught:
+        tools.fit(tools.ensemble(1), damaged(tools, 1))
+    assert re.search(r"epoch 1, step \d", str(caught.value))

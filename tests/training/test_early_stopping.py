@@ -1,0 +1,251 @@
+"""Early stopping, interruption, callbacks, history."""
+
+import warnings
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import (
+    DivergedError,
+    EpochState,
+    History,
+    InterruptedWarning,
+    calibration_error,
+    nll,
+)
+from calibrant.training._early_stopping import held_out_calibration_error, padded
+
+
+def split(tools: SimpleNamespace, members: int, **options: Any) -> Any:
+    return tools.problem(
+        members,
+        rows=[torch.arange(48)] * members,
+        held_out=[torch.arange(48, 64)] * members,
+        **options,
+    )
+
+
+def test_each_member_gets_its_own_best_weights_back(tools: SimpleNamespace) -> None:
+    """The first member's held-out targets are its own, the second's are opposite."""
+    data = split(tools, 2)
+    y = data.y.clone()
+    y[1, 48:] *= -1  # the better it learns, the worse it scores
+    network, seen = tools.ensemble(2), []
+    history = tools.fit(
+        network,
+        split(tools, 2, y=y),
+        epochs=30,
+        patience=30,
+        callbacks=[lambda state: seen.append(tools.state(state.network)) and None],
+    )
+    first, second = history.best_epoch
+    assert second < first
+    for now, one, other in zip(
+        network.parameters(), seen[first - 1], seen[second - 1], strict=True
+    ):
+        assert torch.equal(now[0], one[0])
+        assert torch.equal(now[1], other[1])
+    law = network(data.x[48:])
+    best = nll(law, y[:, 48:]).mean(1)
+    for weights in seen:
+        with torch.no_grad():
+            for now, then in zip(network.parameters(), weights, strict=True):
+                now.copy_(then)
+        assert (nll(network(data.x[48:]), y[:, 48:]).mean(1) >= best - 1e-12).all()
+    assert not network.training
+
+
+def test_patience_ends_the_run_when_no_member_improves(tools: SimpleNamespace) -> None:
+    y = split(tools, 2).y.clone()
+    y[:, 48:] *= -1
+    history = tools.fit(tools.ensemble(2), split(tools, 2, y=y), epochs=500, patience=4)
+    assert len(history.loss) == max(history.best_epoch) + 4
+    assert len(history.loss) < 100
+
+
+def test_held_out_rows_without_patience_are_only_looked_at(
+    tools: SimpleNamespace,
+) -> None:
+    watched, plain = tools.ensemble(2), tools.ensemble(2)
+    history = tools.fit(watched, split(tools, 2))
+    tools.fit(plain, tools.problem(2, rows=[torch.arange(48)] * 2))
+    for one, other in zip(watched.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert history.best_epoch == [5, 5]
+    assert len(history.held_out_score) == 5
+
+
+def test_held_out_numbers_are_those_of_the_metrics(tools: SimpleNamespace) -> None:
+    network = tools.ensemble(2)
+    held_out = [torch.arange(40, 64), torch.arange(50, 60)]
+    data = tools.problem(2, rows=[torch.arange(40)] * 2, held_out=held_out)
+    history = tools.fit(network, data, epochs=1)
+    law = network(data.x)
+    scores = nll(law, data.y)
+    means = [scores[i, own].mean() for i, own in enumerate(held_out)]
+    assert history.held_out_score[0] == pytest.approx(sum(means).item() / 2)  # type: ignore[union-attr]
+    pit = law.cdf(data.y)
+    errors = [calibration_error(pit[i, own]) for i, own in enumerate(held_out)]
+    assert history.held_out_calibration_error[0] == pytest.approx(sum(errors) / 2)
+
+
+def test_calibration_error_of_ragged_members() -> None:
+    pit = torch.rand(3, 40)
+    pit[0, :3] = torch.tensor([0.0, 1.0, 0.05])
+    rows, real = padded([torch.arange(40), torch.arange(7), torch.arange(23)])
+    error = held_out_calibration_error(pit.gather(1, rows), real)
+    alone = [calibration_error(pit[i, :n]) for i, n in enumerate((40, 7, 23))]
+    assert error == pytest.approx(sum(alone) / 3)
+    # NaN lies below no level: all 20 gaps are whole.
+    lost = held_out_calibration_error(torch.full((1, 5), torch.nan), real[:1, :5])
+    assert lost == pytest.approx(sum((j / 20) ** 2 for j in range(1, 21)))
+
+
+def test_many_held_out_rows_are_cut_into_chunks(
+    tools: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = tools.fit(tools.ensemble(2), split(tools, 2), epochs=2)
+    monkeypatch.setattr("calibrant.training._trainer._CHUNK", 5)
+    parts = tools.fit(tools.ensemble(2), split(tools, 2), epochs=2)
+    assert parts.held_out_score == pytest.approx(whole.held_out_score)
+    assert parts.held_out_calibration_error == whole.held_out_calibration_error
+
+
+class Normalized(nn.Module):
+    """A module with running statistics, which belong to its weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.BatchNorm1d(3), nn.Linear(3, 2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = self.layers(x).unbind(-1)
+        return mean, raw.exp()
+
+
+def test_running_statistics_come_back_with_the_weights(tools: SimpleNamespace) -> None:
+    data = split(tools, 1)
+    y = data.y.clone()
+    y[:, 48:] *= -1
+    network, seen = Normalized(), []
+
+    def note(state: EpochState) -> None:
+        seen.append({k: v.clone() for k, v in state.network.state_dict().items()})
+
+    history = tools.fit(
+        network, split(tools, 1, y=y), epochs=40, patience=5, callbacks=[note]
+    )
+    best = history.best_epoch[0]
+    assert best < len(seen)
+    for name, values in network.state_dict().items():
+        assert torch.equal(values, seen[best - 1][name]), name
+
+
+@pytest.mark.parametrize("patience", [None, 10])
+def test_ctrl_c_keeps_the_best_model(
+    patience: int | None, tools: SimpleNamespace
+) -> None:
+    network, seen = tools.ensemble(2), []
+
+    def interrupt(state: EpochState) -> None:
+        seen.append((state.held_out_score, tools.state(state.network)))
+        if state.epoch == 6:
+            raise KeyboardInterrupt
+
+    with pytest.warns(
+        InterruptedWarning, match=r"interrupted after 6 of 50 epochs; the model keeps"
+    ) as caught:
+        history = tools.fit(
+            network,
+            split(tools, 2),
+            epochs=50,
+            patience=patience,
+            callbacks=[interrupt],
+        )
+    assert history.interrupted
+    assert len(history.loss) == 6
+    assert not network.training
+    assert caught[0].filename.endswith("conftest.py")  # where train was called
+    for member, epoch in enumerate(history.best_epoch):
+        assert patience is not None or epoch == 6
+        for now, then in zip(network.parameters(), seen[epoch - 1][1], strict=True):
+            assert torch.equal(now[member], then[member])
+
+
+def test_ctrl_c_as_an_error_still_gives_the_best_weights_back(
+    tools: SimpleNamespace,
+) -> None:
+    y = split(tools, 1).y.clone()
+    y[:, 48:] *= -1
+    network, seen = tools.ensemble(1), []
+
+    def interrupt(state: EpochState) -> None:
+        seen.append((state.held_out_score, tools.state(state.network)))
+        if state.epoch == 12:
+            raise KeyboardInterrupt
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InterruptedWarning):
+            tools.fit(
+                network,
+                split(tools, 1, y=y),
+                epochs=50,
+                patience=50,
+                callbacks=[interrupt],
+            )
+    best = min(seen, key=lambda each: each[0])[1]
+    assert not torch.equal(best[0], seen[-1][1][0])
+    assert torch.equal(tools.state(network)[0], best[0])
+
+
+def test_ctrl_c_in_the_first_epoch(
+    tools: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrant.training._trainer.Trainer.step", interrupt)
+    network = tools.ensemble(1)
+    before = tools.state(network)
+    with pytest.warns(InterruptedWarning, match="after 0 of 5 epochs"):
+        history = tools.fit(network, split(tools, 1), patience=2)
+    assert history.best_epoch == [0]
+    for one, other in zip(before, network.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_callbacks_see_every_epoch_and_may_stop(tools: SimpleNamespace) -> None:
+    seen: list[EpochState] = []
+    history = tools.fit(
+        tools.ensemble(1),
+        split(tools, 1),
+        callbacks=[
+            lambda state: seen.append(state) or state.epoch == 3,
+            lambda _: False,
+        ],
+        epochs=10,
+        strength=1.0,
+    )
+    assert [state.epoch for state in seen] == [1, 2, 3]
+    assert history.loss == [state.loss for state in seen]
+    assert history.regularizer == [state.regularizer for state in seen]
+    assert history.held_out_score == [state.held_out_score for state in seen]
+    assert seen[0].epochs == 10
+    assert min(history.regularizer) > 0
+    assert "network" not in repr(seen[0])
+    assert not history.interrupted
+
+
+def test_a_history_grows_by_what_there_is(tools: SimpleNamespace) -> None:
+    history = tools.fit(tools.ensemble(2), tools.problem(2), epochs=3)
+    assert isinstance(history, History)
+    assert len(history.loss) == 3
+    assert history.regularizer == [0, 0, 0]
+    assert history.held_out_score == []
+    assert history.held_out_calibration_error == []
+    assert history.best_epoch == [3, 3]
+    assert issubclass(DivergedError, RuntimeError)

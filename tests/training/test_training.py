@@ -1,0 +1,253 @@
+"""Training as a whole: it learns, it repeats, it takes any module."""
+
+import io
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import (
+    HEADS,
+    DeepEnsemble,
+    Gaussian,
+    InputError,
+    MCDropout,
+    Recipe,
+    TrainingData,
+    calibration_error,
+    train,
+)
+from calibrant.networks.standardized import StandardizedInputs
+from calibrant.training.history import EpochState
+from calibrant.training.progress import ProgressBar
+
+
+def test_learns_a_line(tools: SimpleNamespace) -> None:
+    x = torch.linspace(-1, 1, 64).unsqueeze(1)
+    y = (2 * x[:, 0] - 1).repeat(3, 1)
+    network = DeepEnsemble(1, members=3, hidden=(16,), generator=tools.seeded())
+    data = TrainingData(x=x, y=y, rows=[torch.arange(64)] * 3)
+    history = tools.fit(network, data, epochs=150)
+    assert history.loss[-1] < history.loss[0] - 3
+    assert (network.predictive(x).mean - y[0]).abs().max() < 0.1
+
+
+@pytest.mark.parametrize("kind", ["ensemble", "dropout", "module"])
+def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state(
+    kind: str, tools: SimpleNamespace
+) -> None:
+    def make() -> nn.Module:
+        if kind == "module":
+            return Custom(lambda mean, spread: (mean, spread), dropout=0.5)
+        options = {"hidden": (8,), "generator": tools.seeded(5)}
+        if kind == "ensemble":
+            return DeepEnsemble(3, members=2, **options)
+        return MCDropout(3, members=2, **options)
+
+    data = tools.problem(1 if kind == "module" else 2)
+    weights = []
+    before = torch.random.get_rng_state()
+    for seed, disturb in ((0, False), (0, True), (1, False)):
+        torch.random.set_rng_state(before)
+        network = make()
+        if disturb:
+            torch.rand(17)
+        state = torch.random.get_rng_state()
+        tools.fit(network, data, seed=seed, strength=2.0, adversarial=0.01)
+        assert torch.equal(state, torch.random.get_rng_state())
+        weights.append(tools.state(network))
+    for first, second, third in zip(*weights, strict=True):
+        assert torch.equal(first, second)
+        assert not torch.equal(first, third)
+
+
+class Custom(nn.Module):
+    """A network of a user, with what it returns."""
+
+    def __init__(self, make: Any, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(3, 16), nn.Tanh(), nn.Dropout(dropout), nn.Linear(16, 2)
+        )
+        # An ensemble of a user's own may well be called so.
+        self.members = nn.ModuleList([nn.Identity()])
+        self.make = make
+
+    def forward(self, x: Tensor) -> Any:
+        mean, raw = self.layers(x).unbind(-1)
+        return self.make(mean, nn.functional.softplus(raw) + 1e-3)
+
+
+MAKES = {
+    "ours": Gaussian,
+    "torch": torch.distributions.Normal,
+    "pair": lambda mean, spread: (mean, spread),
+}
+
+
+@pytest.mark.parametrize("make", list(MAKES))
+def test_any_module_that_predicts_a_law_can_be_trained(
+    make: str, tools: SimpleNamespace
+) -> None:
+    torch.manual_seed(0)
+    network = StandardizedInputs(Custom(MAKES[make]), 3)
+    data = tools.problem(1, held_out=[torch.arange(10)])
+    history = tools.fit(
+        network,
+        data,
+        epochs=40,
+        strength=1.0,
+        adversarial=0.01,
+        gradient_clip=1.0,
+        patience=40,
+    )
+    assert history.loss[-1] < history.loss[0] - 0.2
+    assert len(history.held_out_score) == 40
+    other = StandardizedInputs(Custom(MAKES["pair"]), 3)
+    torch.manual_seed(0)
+    other = StandardizedInputs(Custom(MAKES["pair"]), 3)
+    same = tools.fit(
+        other,
+        data,
+        epochs=40,
+        strength=1.0,
+        adversarial=0.01,
+        gradient_clip=1.0,
+        patience=40,
+    )
+    assert history.loss == pytest.approx(same.loss, abs=1e-9)
+
+
+def test_a_batch_of_single_values_gets_a_clear_error(tools: SimpleNamespace) -> None:
+    def columns(mean: Tensor, spread: Tensor) -> Any:
+        return mean.unsqueeze(-1), spread.unsqueeze(-1)
+
+    message = r"batch shape \(n,\) .* got \(16, 1\) for n = 16\. squeeze\(-1\)"
+    with pytest.raises(InputError, match=message):
+        tools.fit(Custom(columns), tools.problem(1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("head", list(HEADS))
+def test_every_score_trains_every_head(head: str, tools: SimpleNamespace) -> None:
+    for score in ("nll", "crps", "pinball", "beta_nll"):
+        network = tools.ensemble(2, head=HEADS[head](floor=0.05))
+        data = tools.problem(2)
+        # Full batches and few: some laws search for their quantiles.
+        before = (network(data.x).mean - data.y).square().mean()
+        history = tools.fit(network, data, epochs=10, batch_size=64, score=score)
+        after = (network(data.x).mean - data.y).square().mean()
+        assert after < 0.95 * before, (head, score)
+        # The factor of beta_nll grows with the spread: it need not fall.
+        assert score == "beta_nll" or history.loss[-1] < history.loss[0], (head, score)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("conditional", [(), ("spread", "mean")])
+def test_a_strength_lowers_the_held_out_calibration_error(
+    conditional: tuple[str, ...], tools: SimpleNamespace
+) -> None:
+    """Few rows of skewed noise that a normal law cannot have: it is over-confident."""
+    generator = tools.seeded(3)
+    x = torch.randn(1256, 4, generator=generator)
+    skewed = -torch.rand(1256, generator=generator).log() - 1
+    y = (x[:, 1].sin() + (0.2 + x[:, 0].abs()) * skewed).repeat(4, 1)
+    data = TrainingData(x=x, y=y, rows=[torch.arange(256)] * 4)
+    errors = []
+    for strength in (0.0, 20.0):
+        network = DeepEnsemble(4, members=4, hidden=(64,), generator=tools.seeded())
+        tools.fit(
+            network,
+            data,
+            epochs=100,
+            batch_size=128,
+            strength=strength,
+            conditional=conditional,
+        )
+        pit = network(x[256:]).cdf(y[:, 256:])
+        errors.append(sum(calibration_error(each) for each in pit) / 4)
+    assert errors[1] < 0.7 * errors[0]
+
+
+def test_progress_shows_what_matters_on_stderr(
+    tools: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tools.problem(2, held_out=[torch.arange(10)] * 2)
+    train(
+        tools.ensemble(2),
+        data,
+        Recipe(epochs=3, strength=1.0),
+        generator=tools.seeded(),
+        progress=True,
+        title="members",
+    )
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    text = " ".join(shown.err.split())
+    assert "members" in text
+    assert "3/3" in text
+    number = r"-?\d+\.\d+"
+    assert re.search(
+        rf"loss {number} regularizer {number} held out: score {number}, "
+        rf"calibration error {number}",
+        text,
+    )
+
+
+def test_progress_without_held_out_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    state = EpochState(
+        epoch=2,
+        epochs=2,
+        loss=1.25,
+        regularizer=0.5,
+        held_out_score=None,
+        held_out_calibration_error=None,
+        network=nn.Identity(),
+    )
+    with ProgressBar(2, shown=True, title="one") as bar:
+        bar.show(state)
+    text = " ".join(capsys.readouterr().err.split())
+    assert "loss 1.250 regularizer 0.5000" in text
+    assert "held out" not in text
+
+
+@pytest.mark.parametrize(("terminal", "shown"), [(True, True), (False, False)])
+def test_progress_is_hidden_where_nobody_looks(
+    terminal: bool, shown: bool, monkeypatch: pytest.MonkeyPatch, tools: SimpleNamespace
+) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return terminal
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    train(
+        tools.ensemble(1),
+        tools.problem(1),
+        Recipe(epochs=2),
+        generator=tools.seeded(),
+        progress=None,
+    )
+    assert bool(screen.getvalue()) is shown
+
+
+def test_the_bar_ends_when_the_training_fails(
+    tools: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: EpochState) -> bool:
+        raise RuntimeError("a callback's own")
+
+    with pytest.raises(RuntimeError, match="a callback's own"):
+        train(
+            tools.ensemble(1),
+            tools.problem(1),
+            Recipe(epochs=2),
+            generator=tools.seeded(),
+            callbacks=[fail],
+            progress=True,
+        )
+    assert "training" in capsys.readouterr().err
