@@ -5,7 +5,9 @@ from typer.testing import CliRunner
 
 from calibrant import (
     DISTRIBUTIONS,
+    HEADS,
     METRICS,
+    NETWORKS,
     RECALIBRATORS,
     REGULARIZERS,
     SCORES,
@@ -20,7 +22,16 @@ run = CliRunner()
 def test_lists_every_part_with_what_it_does() -> None:
     result = run.invoke(app, ["methods"], env={"COLUMNS": "160"})
     assert result.exit_code == 0
-    for table in (SORTERS, REGULARIZERS, DISTRIBUTIONS, RECALIBRATORS, METRICS, SCORES):
+    for table in (
+        SORTERS,
+        REGULARIZERS,
+        DISTRIBUTIONS,
+        NETWORKS,
+        HEADS,
+        RECALIBRATORS,
+        METRICS,
+        SCORES,
+    ):
         for name in table:
             assert name in result.output
     assert "Cumulative KL divergence of PIT values" in result.output

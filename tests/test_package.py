@@ -21,10 +21,11 @@ ROOT = Path(__file__).parents[1]
         "import calibrant; calibrant.__version__",
         "import calibrant; list(calibrant.SORTERS), list(calibrant.REGULARIZERS)",
         "import calibrant; list(calibrant.DISTRIBUTIONS)",
+        "import calibrant; list(calibrant.NETWORKS), list(calibrant.HEADS)",
         "import sys; sys.argv = ['calibrant', '--help']; import calibrant.cli as c\n"
         "try: c.main()\nexcept SystemExit: pass",
     ],
-    ids=["import", "version", "names", "distributions", "help"],
+    ids=["import", "version", "names", "distributions", "networks", "help"],
 )
 def test_nothing_heavy_is_imported_before_it_is_needed(statement: str) -> None:
     heavy = ["torch", "numpy", "scipy", "pandas", "matplotlib", "sklearn"]

@@ -52,6 +52,8 @@ class Kind(StrEnum):
     SORTERS = "sorters"
     REGULARIZERS = "regularizers"
     DISTRIBUTIONS = "distributions"
+    NETWORKS = "networks"
+    HEADS = "heads"
     RECALIBRATORS = "recalibrators"
     METRICS = "metrics"
     SCORES = "scores"

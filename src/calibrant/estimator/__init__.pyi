@@ -1,0 +1,5 @@
+from ._serial import SerialDependenceWarning as SerialDependenceWarning
+from .loading import load as load
+from .recalibrate import RecalibratedRegressor as RecalibratedRegressor
+from .regressor import CalibratedRegressor as CalibratedRegressor
+from .strength import StrengthPath as StrengthPath

@@ -1,0 +1,261 @@
+"""From rows to trained members and their recalibrators."""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from calibrant._checks import InputError, find_part
+from calibrant.contracts import Recalibrator
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.mixture import Mixture
+from calibrant.distributions.truncated import Truncated
+from calibrant.estimator._design import Design, Unit
+from calibrant.estimator._folds import Blocks, Labels
+from calibrant.estimator._members import Architecture, Members, center_and_scale
+from calibrant.metrics.pit import recorded_pit
+from calibrant.metrics.target_grid import TargetGrid
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.training import History, Recipe, TrainingData, train
+
+__all__ = ["Fitted", "Table", "fit_members", "fit_recalibrators", "unseen_laws"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows that a model is fitted on.
+
+    Attributes
+    ----------
+    x, y
+        Features ``(n, d)`` and targets ``(n,)``.
+    blocks
+        Which rows belong together.
+    weights
+        Of the rows in the score, mean 1, or None.
+    grid
+        What the targets are rounded or capped to, or None.
+    """
+
+    x: Array
+    y: Array
+    blocks: Blocks
+    weights: Array | None = None
+    grid: TargetGrid | None = None
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model: units of members, each with its recalibrator.
+
+    Attributes
+    ----------
+    members
+        The trained networks.
+    units, recalibrators
+        What the predicted law is a mixture of, and the correction of each.
+    bounds
+        Least and largest possible target: the law is cut there, last of all. A map of
+        PIT values is not asked about the ends themselves, where targets pile up.
+    """
+
+    members: Members
+    units: tuple[Unit, ...]
+    recalibrators: tuple[Recalibrator | None, ...]
+    bounds: tuple[float, float] | None = None
+
+    def law(self, x: Array) -> AbstractDistribution:
+        """Law of each row ``(n, d)``, batch shape ``(n,)``."""
+        laws = []
+        for unit, recalibrator in zip(self.units, self.recalibrators, strict=True):
+            law = self.members.law(x, unit.members)
+            if recalibrator is not None:
+                corrected: Any = recalibrator.transform(law)
+                law = corrected
+            laws.append(law)
+        weights = [unit.weight for unit in self.units]
+        law = laws[0] if len(laws) == 1 else Mixture(laws, weights)
+        return law if self.bounds is None else Truncated(law, *self.bounds)
+
+
+def fit_members(
+    table: Table,
+    design: Design,
+    architecture: Architecture,
+    recipe: Recipe,
+    *,
+    seed: int,
+    validation_share: float,
+    options: dict[str, Any],
+) -> tuple[Members, list[History]]:
+    """Train all members of a design.
+
+    Parameters
+    ----------
+    table, design, architecture, recipe
+        Rows, who sees which, what is trained, and how.
+    seed
+        Of initial weights, early stopping's rows, batch orders and dropout masks.
+    validation_share
+        Share of each member's rows that early stopping looks at, with a patience.
+    options
+        Device, callbacks and progress of the training.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    random = np.random.default_rng(seed)
+    count = len(design.rows)
+    device = torch.device(options.pop("device"))
+    inputs = center_and_scale(table.x)
+    networks = architecture.build(table.x.shape[1], count, generator)
+    networks = [network.to(device) for network in networks]
+    transforms, targets, standardized = _targets(table, design, architecture)
+    members = Members(
+        architecture, networks, inputs=inputs, targets=targets, transforms=transforms
+    )
+    x = members.conditioned(table.x).cpu()
+    _standardize_inputs(networks, x, design.rows)
+    learned, held_out = list(design.rows), None
+    if recipe.patience is not None:
+        cuts = [table.blocks.split(r, validation_share, random) for r in design.rows]
+        learned, held_out = [a for a, _ in cuts], [b for _, b in cuts]
+    weights = None
+    if table.weights is not None:
+        weights = torch.from_numpy(table.weights.astype(np.float32))
+
+    def data(chosen: slice) -> TrainingData:
+        return TrainingData(
+            x=x,
+            y=standardized[chosen],
+            rows=[torch.from_numpy(each) for each in learned[chosen]],
+            held_out=None
+            if held_out is None
+            else [torch.from_numpy(each) for each in held_out[chosen]],
+            weights=weights,
+        )
+
+    if architecture.stacked:
+        parts = [(networks[0], data(slice(None)), generator)]
+    else:
+        # What one draws must not depend on how early another has stopped.
+        parts = [
+            (each, data(slice(i, i + 1)), _own_source(generator))
+            for i, each in enumerate(networks)
+        ]
+    histories = [
+        train(network, rows, recipe, generator=source, **options)
+        for network, rows, source in parts
+    ]
+    if not architecture.stacked:
+        # A law cannot be brought to the CPU, the module that makes it can.
+        members.networks = [network.cpu() for network in networks]
+    return members, histories
+
+
+def _own_source(generator: torch.Generator) -> torch.Generator:
+    seed = int(torch.randint(2**62, (), generator=generator))
+    return torch.Generator().manual_seed(seed)
+
+
+def _targets(
+    table: Table, design: Design, architecture: Architecture
+) -> tuple[list[Any], tuple[Array, Array], Tensor]:
+    """Transform and standardize the targets as each member's own rows say."""
+    made: dict[int, tuple[Any, Array, float, float]] = {}
+    for rows in design.rows:
+        if id(rows) in made:
+            continue
+        transform = architecture.fitted_transform(table.y[rows])
+        z = table.y
+        if transform is not None:
+            z = transform.forward(torch.from_numpy(table.y)).numpy()
+        center, scale = center_and_scale(z[rows, None])
+        made[id(rows)] = (transform, z, float(center[0]), float(scale[0]))
+    each = [made[id(rows)] for rows in design.rows]
+    centers = np.array([part[2] for part in each])
+    scales = np.array([part[3] for part in each])
+    standardized = [(z - center) / scale for _, z, center, scale in each]
+    ready = torch.from_numpy(np.stack(standardized).astype(np.float32))
+    return [part[0] for part in each], (centers, scales), ready
+
+
+def _standardize_inputs(
+    networks: Sequence[nn.Module], x: Tensor, rows: Sequence[Labels]
+) -> None:
+    """Let each member standardize by the rows that it may look at."""
+    made: dict[int, tuple[Array, Array]] = {}
+    wide = x.double().numpy()
+    for each in rows:
+        if id(each) not in made:
+            made[id(each)] = center_and_scale(wide[each])
+    centers, scales = (
+        torch.from_numpy(np.stack([made[id(each)][part] for each in rows]))
+        for part in (0, 1)
+    )
+    share = len(rows) // len(networks)
+    for network, center, scale in zip(
+        networks, centers.split(share), scales.split(share), strict=True
+    ):
+        first: Any = getattr(network, "stack", network)
+        first.standardize(center, scale)
+
+
+def unseen_laws(
+    members: Members, design: Design, table: Table
+) -> list[tuple[Unit, AbstractDistribution]]:
+    """Law of each unit for its own calibration rows.
+
+    Out of bag, the law of a row is the mixture of those members that did not see it.
+    """
+    laws = []
+    for unit in design.units:
+        weights = None
+        if design.unseen is not None:
+            unseen = torch.from_numpy(design.unseen[:, unit.calibration]).double()
+            weights = unseen / unseen.sum(0)
+        x = table.x[unit.calibration]
+        laws.append((unit, members.law(x, unit.members, weights)))
+    return laws
+
+
+def fit_recalibrators(
+    laws: list[tuple[Unit, AbstractDistribution]],
+    table: Table,
+    recalibrator: str | Recalibrator | Callable[[], Recalibrator] | None,
+    *,
+    seed: int,
+) -> tuple[Recalibrator | None, ...]:
+    """Fit each unit's recalibrator on the laws of its calibration rows."""
+    generator = torch.Generator().manual_seed(seed)
+    fitted: list[Recalibrator | None] = []
+    for unit, law in laws:
+        if recalibrator is None or len(unit.calibration) == 0:
+            fitted.append(None)
+            continue
+        fresh = _fresh(recalibrator)
+        y = torch.from_numpy(table.y[unit.calibration])
+        if table.grid is not None and hasattr(fresh, "fit_pit"):
+            # The map of plain PIT values would learn the steps of the rounding.
+            fresh.fit_pit(recorded_pit(law, y, table.grid, generator=generator))
+        else:
+            fresh.fit(law, y)
+        fitted.append(fresh)
+    return tuple(fitted)
+
+
+def _fresh(recalibrator: Any) -> Any:  # noqa: ANN401
+    if isinstance(recalibrator, str):
+        if recalibrator == "conformal_interval":
+            raise InputError(
+                'recalibrator="conformal_interval" gives intervals, and this model '
+                'predicts whole laws. Use "empirical" (the same guarantee), or '
+                "ConformalInterval on predict_distribution()."
+            )
+        return find_part(recalibrator, RECALIBRATORS, name="recalibrator")()
+    return copy.deepcopy(recalibrator)

@@ -1,0 +1,225 @@
+"""Which rows belong together, and how they are cut apart."""
+
+import heapq
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from calibrant._checks import InputError
+
+__all__ = ["Blocks", "linked_rows"]
+
+Labels = npt.NDArray[np.int64]
+
+
+def linked_rows(
+    x: npt.NDArray[np.float64],
+    groups: Any | None,  # noqa: ANN401
+    *,
+    time: Any | None = None,  # noqa: ANN401
+) -> Labels:
+    """Label rows that must share a fold: equal features, or the same group.
+
+    A copy of a row in the training part would show a network the answer. A value of the
+    features that very many rows share (more than ten, and a twentieth of them) is no
+    copy but a common case, and these rows stay apart: months or sites alone as features
+    must not leave whole months out. With a time the copies share a moment, which is
+    never cut, and equal features at other moments (a calendar's) mean nothing.
+
+    Parameters
+    ----------
+    x
+        Features, shape ``(n, d)``.
+    groups
+        Labels of any type, shape ``(n,)``, or None.
+    time
+        Not None if the rows have a time.
+
+    Returns
+    -------
+    ndarray
+        Shape ``(n,)``, from 0 on. Rows that are linked through others share a label.
+
+    Examples
+    --------
+    >>> linked_rows(np.array([[1.0], [2.0], [1.0], [3.0]]), ["a", "b", "c", "b"])
+    array([0, 1, 0, 1])
+    """
+    twins = np.arange(len(x)) if time is not None else _twins(x)
+    if groups is None:
+        return _numbered(twins)
+    own = _group_labels(groups, len(x))
+    first_group = twins.max() + 1
+    links = coo_array(
+        (np.ones(len(x)), (twins, first_group + own)),
+        shape=(first_group + own.max() + 1,) * 2,
+    )
+    _, component = connected_components(links, directed=False)
+    return _numbered(component[twins])
+
+
+def _numbered(labels: npt.NDArray[Any]) -> Labels:
+    """Number labels in the order in which they come."""
+    _, first, result = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(first.argsort().argsort()[result.reshape(-1)], dtype=np.int64)
+
+
+def _twins(x: npt.NDArray[np.float64]) -> Labels:
+    """Label rows with equal features, unless very many are; shape ``(n,)``."""
+    # A hash of each row: to sort the rows themselves takes a minute for half a million.
+    mixed = np.zeros(len(x), dtype=np.uint64)
+    for column in x.T:
+        # Adding 0 makes -0 the same as 0.
+        mixed ^= np.ascontiguousarray(column + 0.0).view(np.uint64)
+        mixed *= np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    _, labels, counts = np.unique(mixed, return_inverse=True, return_counts=True)
+    labels = labels.reshape(-1)
+    most = max(len(x) / 20, min(10, len(x) / 3))
+    common = counts[labels] > most
+    labels[common] = len(counts) + np.arange(int(common.sum()))
+    return np.asarray(labels, dtype=np.int64)
+
+
+def _group_labels(groups: Any, n: int) -> Labels:  # noqa: ANN401
+    labels = np.asarray(groups)
+    if labels.shape != (n,):
+        raise InputError(
+            f"groups must have one label for each row, shape ({n},), got "
+            f"{labels.shape}."
+        )
+    _refuse_gaps(labels, "groups", "Give rows without a group a label of their own.")
+    if labels.dtype == object:  # labels of several types have no order
+        labels = np.array([str(label) for label in labels])
+    _, own = np.unique(labels, return_inverse=True)
+    return np.asarray(own.reshape(-1), dtype=np.int64)
+
+
+def _refuse_gaps(values: npt.NDArray[Any], name: str, remedy: str) -> None:
+    """Refuse NaN, NaT, NA and None."""
+    if values.dtype == object:
+        names = ("None", "nan", "NaT", "<NA>")
+        missing = np.array([str(value) in names for value in values])
+    else:
+        missing = values != values  # NaN and NaT alone
+    if missing.any():
+        raise InputError(
+            f"{name} must not have gaps, and {int(missing.sum())} of {len(values)} are "
+            f"missing. {remedy}"
+        )
+
+
+def _moments(time: npt.NDArray[Any]) -> Labels:
+    """Number the moments in their order."""
+    _refuse_gaps(time, "time", "Leave rows without a time out.")
+    try:
+        _, moments = np.unique(time, return_inverse=True)
+    except TypeError as error:
+        raise InputError(
+            f"time must hold values of one type that has an order ({error}). Use "
+            "numbers or dates."
+        ) from None
+    return np.asarray(moments.reshape(-1), dtype=np.int64)
+
+
+class Blocks:
+    """Rows in indivisible blocks, which folds and subsets are made of.
+
+    Parameters
+    ----------
+    labels
+        Block of each row, shape ``(n,)``.
+    time
+        Time of each row, shape ``(n,)``: then folds are stretches of time and held-out
+        rows are the latest. None for rows whose order means nothing.
+    """
+
+    def __init__(self, labels: Labels, time: npt.NDArray[Any] | None = None) -> None:
+        if time is not None and time.shape != labels.shape:
+            raise InputError(
+                f"time must have one value for each row, shape {labels.shape}, got "
+                f"{time.shape}."
+            )
+        self.labels = labels
+        self.time = None if time is None else _moments(time)
+
+    def folds(self, count: int, random: np.random.Generator) -> Labels:
+        """Cut all rows into folds of about equal size; the fold of each row.
+
+        With a time they are stretches of it, and fewer if a block is too long.
+        """
+        n = len(self.labels)
+        block, sizes = self._in_order(np.arange(n), random)
+        if len(sizes) < count:
+            raise InputError(
+                f"cross-fitting with {count} folds needs at least as many rows that "
+                f"differ (or groups, or moments), and there are {len(sizes)}. Lower "
+                'folds, or use recalibrate_on="held_out".'
+            )
+        if self.time is not None:
+            middles = np.cumsum(sizes) - sizes / 2
+            stretch = (middles * count / n).astype(np.int64)
+            _, fold = np.unique(stretch, return_inverse=True)
+            return np.asarray(fold.reshape(-1)[block], dtype=np.int64)
+        fold = np.empty(len(sizes), dtype=np.int64)
+        filled = [(0, number) for number in range(count)]
+        # Largest first, each into the emptiest fold; equal ones stay in random order.
+        for place in np.argsort(-sizes, kind="stable").tolist():
+            rows, fold[place] = filled[0]
+            heapq.heapreplace(filled, (rows + int(sizes[place]), int(fold[place])))
+        return np.asarray(fold[block], dtype=np.int64)
+
+    def split(
+        self, rows: Labels, share: float, random: np.random.Generator
+    ) -> tuple[Labels, Labels]:
+        """Cut rows into a larger part and one of about this share, at least a block.
+
+        With a time the second part is the latest. Otherwise blocks that are too large
+        for it are passed over.
+        """
+        block, sizes = self._in_order(rows, random)
+        if len(sizes) < 2:
+            raise InputError(
+                "at least two rows that differ (or groups, or moments) are needed to "
+                f"hold some of them out, got {len(sizes)} among {len(rows)} rows. "
+                "Bring more rows, or do without: patience=None for early stopping, "
+                'recalibrate_on=None for "held_out" and "out_of_bag".'
+            )
+        taken = np.zeros(len(sizes), dtype=bool)
+        taken[self._last(sizes, share * len(rows))] = True
+        return rows[~taken[block]], rows[taken[block]]
+
+    def _last(self, sizes: Labels, wanted: float) -> list[int]:
+        """Choose blocks from the end that hold about as many rows as wanted."""
+        chosen: list[int] = []
+        rows = 0
+        for place in range(len(sizes) - 1, 0, -1):
+            if rows + 0.5 >= wanted:
+                break
+            if rows + sizes[place] / 2 < wanted:
+                chosen.append(place)
+                rows += int(sizes[place])
+            elif self.time is not None:
+                break
+        smallest = len(sizes) - 1 if self.time is not None else int(sizes.argmin())
+        return chosen or [smallest]
+
+    def _in_order(
+        self, rows: Labels, random: np.random.Generator
+    ) -> tuple[Labels, Labels]:
+        """Place of each row's block, at random or by time, and the blocks' sizes."""
+        labels = self.labels[rows]
+        if self.time is not None:
+            # A block's time is its earliest. A moment is cut by long blocks alone.
+            start = np.full(labels.max() + 1, self.time.max())
+            np.minimum.at(start, labels, self.time[rows])
+            labels = start[labels]
+        _, block, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        block = block.reshape(-1)
+        if self.time is None:
+            order = random.permutation(len(sizes))
+            block, sizes = order.argsort()[block], sizes[order]
+        return block, sizes

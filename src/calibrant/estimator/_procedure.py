@@ -1,0 +1,143 @@
+"""The steps of a fit: train, choose the strength, recalibrate, look at the order."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from calibrant.estimator._design import Design, design_for
+from calibrant.estimator._fitting import (
+    Fitted,
+    Table,
+    fit_members,
+    fit_recalibrators,
+    unseen_laws,
+)
+from calibrant.estimator._serial import warn_of_order
+from calibrant.estimator._settings import (
+    architecture_of,
+    recipe_of,
+    strategy_of,
+    strengths_of,
+    training_options,
+)
+from calibrant.estimator._sweep import Trained, sweep, unseen_pit
+from calibrant.estimator.strength import StrengthPath
+
+if TYPE_CHECKING:
+    from calibrant.estimator.regressor import CalibratedRegressor
+
+__all__ = ["Outcome", "fit_model"]
+
+# Designs whose laws for the training rows come from members that had not seen them.
+_HONEST = ("cross_fit", "out_of_bag")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that a fit gives.
+
+    Attributes
+    ----------
+    fitted
+        The model.
+    trained
+        Its members with their curves.
+    strength
+        Of the regularizer.
+    path
+        The sweep, if the strength was chosen.
+    """
+
+    fitted: Fitted
+    trained: Trained
+    strength: float
+    path: StrengthPath | None
+
+
+def fit_model(model: "CalibratedRegressor", table: Table, seed: int) -> Outcome:
+    """Train, choose the strength if asked to, and recalibrate.
+
+    Parameters
+    ----------
+    model
+        Its parameters say how.
+    table
+        The rows.
+    seed
+        Of all that is drawn.
+    """
+    strategy = strategy_of(model)
+    design = _design(model, table, strategy, seed)
+    trained, strength, path = _choose(model, table, design, seed)
+    recalibrators = fit_recalibrators(
+        trained.laws, table, model.recalibrator, seed=seed
+    )
+    fitted = Fitted(trained.members, design.units, recalibrators, model.bounds)
+    if strategy in _HONEST and table.blocks.time is None:
+        _look_at_order(trained, table)
+    return Outcome(fitted, trained, strength, path)
+
+
+def _choose(
+    model: "CalibratedRegressor", table: Table, design: Design, seed: int
+) -> tuple[Trained, float, StrengthPath | None]:
+    """Train with the given strength, or with the one that a sweep chooses."""
+
+    def with_design(chosen: Design) -> Callable[[float], Trained]:
+        return lambda strength: _train(model, table, chosen, strength, seed)
+
+    strengths = strengths_of(model)
+    if model.strength != "auto":
+        return with_design(design)(strengths[0]), strengths[0], None
+    honest = strategy_of(model) in _HONEST
+    # Without laws for unseen rows in the design itself, folds supply them.
+    looked_at = design if honest else _design(model, table, "cross_fit", seed)
+    trained, path = sweep(
+        strengths, with_design(looked_at), table, rule=model.strength_rule
+    )
+    if not honest:
+        trained = with_design(design)(path.chosen)
+    return trained, path.chosen, path
+
+
+def _train(
+    model: "CalibratedRegressor",
+    table: Table,
+    design: Design,
+    strength: float,
+    seed: int,
+) -> Trained:
+    members, histories = fit_members(
+        table,
+        design,
+        architecture_of(model),
+        recipe_of(model, strength, len(design.rows[0])),
+        seed=seed,
+        validation_share=model.validation_share,
+        options=training_options(model, strength),
+    )
+    return Trained(members, histories, unseen_laws(members, design, table))
+
+
+def _design(
+    model: "CalibratedRegressor", table: Table, strategy: str | None, seed: int
+) -> Design:
+    return design_for(
+        strategy,
+        table.blocks,
+        members=model.members,
+        folds=model.folds,
+        share=model.held_out_share,
+        random=np.random.default_rng(seed),
+    )
+
+
+def _look_at_order(trained: Trained, table: Table) -> None:
+    """Look at the laws of unseen rows, in the order of the rows."""
+    rows, pit = unseen_pit(trained.laws, table)
+    order = rows.argsort()
+    labels = table.blocks.labels[rows[order]]
+    warn_of_order(pit[torch.from_numpy(order)], labels, stacklevel=5)

@@ -1,0 +1,148 @@
+"""What an estimator's parameters say, checked before anything is trained."""
+
+import math
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from calibrant._checks import InputError, check_between
+from calibrant.estimator._members import Architecture
+from calibrant.training import Recipe
+
+if TYPE_CHECKING:
+    from calibrant.estimator.regressor import CalibratedRegressor
+
+__all__ = [
+    "architecture_of",
+    "check_settings",
+    "paper_settings",
+    "recipe_of",
+    "strategy_of",
+    "strengths_of",
+    "training_options",
+]
+
+_LAWS = ("mixture", "moment_matched")
+
+
+def check_settings(model: "CalibratedRegressor") -> None:
+    """Refuse parameters that no other part would look at."""
+    for name, least in (("members", 1), ("folds", 2)):
+        value = getattr(model, name)
+        if not isinstance(value, Integral) or value < least:
+            raise InputError(
+                f"{name} must be a whole number >= {least}, got {value!r}."
+            )
+    for name in ("held_out_share", "validation_share"):
+        check_between(getattr(model, name), 0, 1, name=name)
+    if isinstance(model.hidden, Integral | str):
+        raise InputError(
+            "hidden must be a list with the units of each hidden layer, got "
+            f"{model.hidden!r}. For one layer write ({model.hidden},)."
+        )
+    if model.law not in _LAWS:
+        raise InputError(
+            f'law must be "mixture" or "moment_matched", got {model.law!r}.'
+        )
+    strengths_of(model)
+
+
+def strengths_of(model: "CalibratedRegressor") -> list[float]:
+    """Return the strengths to try, ascending: one, or those of ``"auto"``."""
+    wished = model.strength_grid if model.strength == "auto" else [model.strength]
+    grid: list[Any] = list(wished)
+    if not grid or not all(isinstance(each, Real) for each in grid):
+        raise InputError(
+            'strength must be a number or "auto", and strength_grid a list of numbers, '
+            f"got strength={model.strength!r}, strength_grid={model.strength_grid!r}."
+        )
+    return sorted({float(each) for each in grid})
+
+
+def strategy_of(model: "CalibratedRegressor") -> str | None:
+    """Return ``recalibrate_on``: without a map, no rows are held out for one."""
+    needless = model.recalibrator is None and model.recalibrate_on == "held_out"
+    return None if needless else model.recalibrate_on
+
+
+def architecture_of(model: "CalibratedRegressor") -> Architecture:
+    """Return what is trained."""
+    options: dict[str, Any] = {}
+    if isinstance(model.network, str):
+        options = {
+            "hidden": tuple(model.hidden),
+            "head": model.head,
+            "floor": model.spread_floor,
+        }
+    if model.network == "mc_dropout":
+        options |= {"dropout": model.dropout, "passes": model.passes}
+    matched = model.law == "moment_matched"
+    return Architecture(model.network, options, matched, model.target_transform)
+
+
+def recipe_of(model: "CalibratedRegressor", strength: float, rows: int) -> Recipe:
+    """Return how it is trained, on so many rows for each member."""
+    own = ("score", "strength", "batch_size")
+    names = [name for name in Recipe.names() if name not in own]
+    size = model.batch_size
+    return Recipe(
+        score=model.loss,
+        strength=strength,
+        batch_size=_batch_size(rows) if size == "auto" else size,
+        **{name: getattr(model, name) for name in names},
+    )
+
+
+def _batch_size(rows: int) -> int:
+    """Return a power of 2 from 32 to 512 that makes 32 steps or more of an epoch."""
+    return max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
+
+
+def training_options(model: "CalibratedRegressor", strength: float) -> dict[str, Any]:
+    """Return where it is trained, and who looks on."""
+    device = model.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return {
+        "device": device,
+        "callbacks": model.callbacks,
+        "progress": model.progress,
+        "title": f"strength {strength:g}",
+    }
+
+
+def paper_settings(network: str) -> dict[str, Any]:
+    """Return the parameters of the paper's protocol, all but the strength."""
+    if network not in ("mc_dropout", "deep_ensemble"):
+        raise InputError(
+            f'the paper has "mc_dropout" and "deep_ensemble", got {network!r}.'
+        )
+    ensemble = network == "deep_ensemble"
+    return {
+        "network": network,
+        "members": 5 if ensemble else 1,
+        "hidden": (128, 128),
+        "head": "gaussian",
+        "spread_floor": 0.1,
+        "dropout": 0.25,
+        "passes": 10,
+        "law": "moment_matched",
+        "target_transform": None,
+        "bounds": None,
+        "loss": "nll",
+        "regularizer": "cumulative_kl",
+        "sort": None,
+        "conditional": (),
+        "adversarial": 0.01 if ensemble else 0.0,
+        "recalibrator": None,
+        "recalibrate_on": None,
+        "epochs": 100,
+        "batch_size": 512,
+        "optimizer": "adam",
+        "learning_rate": 1e-2,
+        "weight_decay": 0.0,
+        "schedule": "constant",
+        "gradient_clip": None,
+        "patience": None,
+    }

@@ -1,0 +1,228 @@
+"""A fitted regressor as named arrays and a JSON description, and back."""
+
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant._checks import InputError
+from calibrant.estimator._design import Unit
+from calibrant.estimator._fitting import Fitted
+from calibrant.estimator._members import Architecture, Members
+from calibrant.networks import HEADS
+from calibrant.recalibration import from_json as recalibrator_from_json
+from calibrant.storage import write_folder
+from calibrant.transforms import from_json as transform_from_json
+
+if TYPE_CHECKING:
+    from calibrant.estimator.regressor import CalibratedRegressor
+
+__all__ = ["KIND", "numbers", "restored_model", "restored_parameters", "save"]
+
+#: What ``model.json`` says that the folder holds.
+KIND = "CalibratedRegressor"
+# Of other parameters that are objects nothing is needed to predict.
+_NEEDED = ("network", "head")
+# Stands for an object that JSON cannot hold.
+_OBJECT = "object"
+
+
+def save(
+    model: "CalibratedRegressor",
+    folder: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+) -> Path:
+    """Write a fitted regressor into a folder; see ``CalibratedRegressor.save``."""
+    fitted: Fitted = model.model_
+    members = fitted.members
+    arrays: dict[str, Tensor] = {
+        "inputs.center": torch.from_numpy(members.inputs[0]),
+        "inputs.scale": torch.from_numpy(members.inputs[1]),
+        "targets.center": members.target_center.squeeze(1),
+        "targets.scale": members.target_scale.squeeze(1),
+    }
+    for number, network in enumerate(members.networks):
+        for name, values in network.state_dict().items():
+            arrays[f"networks.{number}.{name}"] = values
+    distinct = list({id(each): each for each in members.transforms}.values())
+    places = {id(each): place for place, each in enumerate(distinct)}
+    description = {
+        "parameters": {
+            name: _plain(value, name) for name, value in model.get_params(False).items()
+        },
+        "features": model.n_features_in_,
+        "feature_names": _names(model),
+        "strength": model.strength_,
+        "strength_path": _path(model),
+        "history": [_finite(vars(each)) for each in model.history_],
+        "transforms": [_text(each) for each in distinct],
+        "transform_of_member": [places[id(each)] for each in members.transforms],
+        "units": [
+            {"members": list(unit.members), "weight": unit.weight}
+            for unit in fitted.units
+        ],
+        "recalibrators": [_text(each) for each in fitted.recalibrators],
+    }
+    return write_folder(
+        folder, arrays=arrays, description=description, kind=KIND, overwrite=overwrite
+    )
+
+
+def restored_model(
+    state: Mapping[str, Any],
+    arrays: Mapping[str, Tensor],
+    architecture: Architecture,
+    bounds: tuple[float, float] | None,
+) -> Fitted:
+    """Make the networks again and fill them with the arrays."""
+    places = state["transform_of_member"]
+    distinct = [
+        None if text is None else transform_from_json(text)
+        for text in state["transforms"]
+    ]
+    networks = architecture.build(
+        state["features"], len(places), torch.Generator().manual_seed(0)
+    )
+    for number, network in enumerate(networks):
+        prefix = f"networks.{number}."
+        own = {
+            name.removeprefix(prefix): values
+            for name, values in arrays.items()
+            if name.startswith(prefix)
+        }
+        _fill(network.eval(), own)
+    members = Members(
+        architecture,
+        networks,
+        inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
+        targets=(arrays["targets.center"].numpy(), arrays["targets.scale"].numpy()),
+        transforms=[distinct[place] for place in places],
+    )
+    nothing = np.empty(0, dtype=np.int64)
+    units = tuple(
+        Unit(tuple(each["members"]), nothing, each["weight"]) for each in state["units"]
+    )
+    recalibrators = tuple(
+        None if text is None else recalibrator_from_json(text)
+        for text in state["recalibrators"]
+    )
+    return Fitted(members, units, recalibrators, bounds)
+
+
+def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
+    try:
+        network.load_state_dict(arrays)
+    except RuntimeError as error:
+        raise InputError(
+            "network must make modules with the very weights that were stored, and it "
+            f"does not: {error}. Hand in the function that the model was made with."
+        ) from None
+
+
+def _is_object(value: object) -> bool:
+    """Whether a stored parameter stands for an object that JSON cannot hold."""
+    return isinstance(value, dict) and _OBJECT in value
+
+
+def _plain(value: object, name: str) -> Any:  # noqa: ANN401
+    """Return a parameter as JSON can hold it."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        parts = [_plain(each, name) for each in value]
+        return {_OBJECT: repr(value)} if any(map(_is_object, parts)) else parts
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if name == "head":
+        for known, kind in HEADS.items():
+            if type(value) is kind:
+                return {"head": known, "options": _options(value)}
+    return {_OBJECT: repr(value)}
+
+
+def _options(head: object) -> dict[str, Any]:
+    return {name: value for name, value in vars(head).items() if name != "size"}
+
+
+def restored_parameters(
+    stored: Mapping[str, Any], parts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Make parameters of what was stored and what was handed in."""
+    unknown = sorted(set(parts) - set(stored))
+    if unknown:
+        raise InputError(
+            f"the estimator has no parameters {', '.join(unknown)}. load takes objects "
+            "that a folder cannot hold: network= and head=."
+        )
+    values = {}
+    for name, value in stored.items():
+        if name in parts:
+            values[name] = parts[name]
+        elif not _is_object(value):
+            values[name] = _restored(value)
+        elif name in _NEEDED:
+            raise InputError(
+                f"the model was made with {name}={value[_OBJECT]}, which a folder "
+                f"cannot hold. Hand it in: load(folder, {name}=...)."
+            )
+    return values
+
+
+def _restored(value: Any) -> Any:  # noqa: ANN401
+    if isinstance(value, list):
+        return tuple(_restored(each) for each in value)
+    if isinstance(value, dict) and "number" in value:
+        return float(value["number"])
+    if isinstance(value, dict) and "head" in value:
+        return HEADS[value["head"]](**value["options"])
+    return value
+
+
+def _names(model: "CalibratedRegressor") -> list[str] | None:
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(each) for each in names]
+
+
+def _path(model: "CalibratedRegressor") -> Any:  # noqa: ANN401
+    path = getattr(model, "strength_path_", None)
+    return None if path is None else _finite(path.to_dict())
+
+
+def _text(part: Any) -> str | None:  # noqa: ANN401
+    if part is None:
+        return None
+    if not hasattr(part, "to_json"):
+        raise InputError(
+            f"{type(part).__name__} cannot be stored: it has no to_json(). Write one, "
+            "and put its class into the table of its kind under its name."
+        )
+    text: str = part.to_json()
+    return text
+
+
+def _finite(value: Any) -> Any:  # noqa: ANN401
+    """Write numbers that JSON lacks as text."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def numbers(value: Any) -> Any:  # noqa: ANN401
+    """Undo :func:`_finite`."""
+    if isinstance(value, dict):
+        return {name: numbers(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [numbers(each) for each in value]
+    return float(value) if isinstance(value, str) else value

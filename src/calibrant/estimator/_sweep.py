@@ -1,0 +1,143 @@
+"""Out-of-sample measures of trained members, and the sweep over strengths."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator._design import Unit
+from calibrant.estimator._fitting import Table
+from calibrant.estimator._members import Members
+from calibrant.estimator.strength import StrengthPath, check_rule, choose_strength
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.noise import noise_floor
+from calibrant.metrics.pit import recorded_pit
+from calibrant.training import DivergedError, History
+
+__all__ = ["Measures", "Trained", "measure", "sweep", "unseen_pit"]
+
+Rows = npt.NDArray[np.int64]
+UnitLaws = list[tuple[Unit, AbstractDistribution]]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Members of one strength, with their laws for rows that they had not seen."""
+
+    members: Members
+    histories: list[History]
+    laws: UnitLaws
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a training was ended by hand."""
+        return any(history.interrupted for history in self.histories)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Calibration error, mean CRPS and NLL of laws for rows that were not seen."""
+
+    calibration_error: float
+    crps: float
+    nll: float
+
+
+# Of a training that diverged.
+_NOTHING = Measures(math.nan, math.nan, math.nan)
+
+
+def unseen_pit(laws: UnitLaws, table: Table) -> tuple[Rows, torch.Tensor]:
+    """Rows that were not seen, shape ``(m,)``, and their PIT values, likewise."""
+    generator = torch.Generator().manual_seed(0)
+    pits = [
+        recorded_pit(law, _targets(unit, table), table.grid, generator=generator)
+        for unit, law in laws
+    ]
+    return np.concatenate([unit.calibration for unit, _ in laws]), torch.cat(pits)
+
+
+def measure(laws: UnitLaws, table: Table) -> Measures:
+    """Measure the laws of all units on their calibration rows."""
+    crps, nll = [], []
+    for unit, law in laws:
+        y = _targets(unit, table)
+        crps.append(law.crps(y))
+        nll.append(-law.log_prob(y))
+    return Measures(
+        calibration_error=calibration_error(unseen_pit(laws, table)[1]),
+        crps=float(torch.cat(crps).mean()),
+        nll=float(torch.cat(nll).mean()),
+    )
+
+
+def _targets(unit: Unit, table: Table) -> torch.Tensor:
+    return torch.from_numpy(table.y[unit.calibration])
+
+
+def sweep(
+    strengths: Sequence[float],
+    train: Callable[[float], Trained],
+    table: Table,
+    *,
+    rule: str,
+) -> tuple[Trained, StrengthPath]:
+    """Train with each strength and choose one by rule.
+
+    All strengths start from the same weights and see the same batches, so that they
+    differ by the strength alone. A strength whose training diverges is not chosen. A
+    training that is interrupted by hand is the last.
+
+    Parameters
+    ----------
+    strengths
+        The grid, ascending, at least one.
+    train
+        Trains all members with a strength.
+    table
+        The rows.
+    rule
+        ``"crps"`` or ``"nll"``, see ``choose_strength``.
+    """
+    check_rule(rule)
+    tried: list[float] = []
+    measures: list[Measures] = []
+    kept: dict[float, Trained] = {}
+    failure: DivergedError | None = None
+    rows = 0
+    for strength in strengths:
+        tried.append(strength)
+        try:
+            trained = train(strength)
+        except DivergedError as error:
+            measures.append(_NOTHING)
+            failure = error
+            continue
+        rows = sum(len(unit.calibration) for unit, _ in trained.laws)
+        measures.append(measure(trained.laws, table))
+        kept[strength] = trained
+        # A better score later can only shut strengths out: keep all that are allowed.
+        path = _path(tried, measures, rule, rows)
+        allowed = path.strengths[path.allowed].tolist()
+        kept = {each: kept[each] for each in kept if each in allowed}
+        if trained.interrupted:
+            break
+    if failure is not None and not kept:
+        raise failure
+    path = _path(tried, measures, rule, rows)
+    return kept[path.chosen], path
+
+
+def _path(
+    strengths: Sequence[float], measures: Sequence[Measures], rule: str, rows: int
+) -> StrengthPath:
+    columns = {
+        name: np.array([getattr(each, name) for each in measures])
+        for name in ("calibration_error", "crps", "nll")
+    }
+    floor = noise_floor(n=rows).expectation
+    return choose_strength(np.array(strengths), **columns, noise_floor=floor, rule=rule)

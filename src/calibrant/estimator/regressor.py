@@ -1,0 +1,351 @@
+"""A scikit-learn regressor whose uncertainty can be trusted."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from calibrant._checks import ArrayLike
+from calibrant.contracts import (
+    Head,
+    Recalibrator,
+    Regularizer,
+    Sorter,
+    TargetTransform,
+)
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator._input import read_features, read_table
+from calibrant.estimator._predictions import LawPredictions
+from calibrant.estimator._procedure import fit_model
+from calibrant.estimator._settings import check_settings, paper_settings
+from calibrant.estimator._state import save
+from calibrant.scores import Score
+
+__all__ = ["CalibratedRegressor"]
+
+
+class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Neural regression with calibrated predictive laws, for scikit-learn.
+
+    Networks are trained with loss + strength x regularizer, all of them side by side,
+    and their laws are recalibrated with targets that they have not seen. By default
+    that costs no rows (``recalibrate_on="cross_fit"``): the rows are cut into K folds,
+    the members of fold k learn without it, and their law :math:`F_{-k}` is corrected
+    by the map :math:`R_k` of its PIT values on fold k. The predicted law is
+
+    .. math:: F(y \mid x) = \sum_k \frac{n_k}{n} \, R_k(F_{-k}(y \mid x)) .
+
+    Each map meets the very law that it was fitted on, all rows are learned from, and
+    the result is a real distribution, with density, quantiles and moments.
+
+    Parameters
+    ----------
+    network
+        ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
+        that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
+        law of the standardized target (ours, torch's, or ``(mean, std)``).
+    members
+        Networks of the ensemble; with ``"cross_fit"`` of each fold.
+    hidden
+        Units of each hidden layer.
+    head
+        A name from ``HEADS``, or an object: the family of each member's law.
+    spread_floor
+        Least spread of a member's law, in standard deviations of the target.
+    dropout, passes
+        Of ``"mc_dropout"``: share of units left out, and passes in prediction.
+    law
+        ``"mixture"``, or ``"moment_matched"`` for the normal law of its moments.
+    target_transform
+        A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
+        law is that of the target itself, and so is its likelihood.
+    bounds
+        Least and largest possible target: laws are cut there and scaled up, after the
+        recalibration.
+    loss
+        ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
+    regularizer, sort, conditional
+        See ``Recipe``.
+    strength
+        Of the regularizer, or ``"auto"``: the one with the smallest calibration error
+        on rows that were not seen, among those of ``strength_grid`` whose CRPS there
+        is at most 1.05 times the best. The sweep is kept in ``strength_path_``; its
+        error of the chosen strength is optimistic.
+    strength_grid, strength_rule
+        Of ``"auto"``. With ``"nll"`` the rule is NLL at most 0.05 nats above the best.
+    adversarial
+        Share of each input's range for adversarial training; 0 for none.
+    recalibrator
+        A name from ``RECALIBRATORS``, or an unfitted object; None for none.
+    recalibrate_on
+        Where its PIT values come from: ``"cross_fit"``, ``"out_of_bag"`` (members learn
+        from random subsets, one map from the laws of those members that did not see a
+        row), ``"held_out"`` (a part that no member learns from), ``"train"`` (the
+        paper's, which flatters itself), or None.
+    folds
+        K of ``"cross_fit"``.
+    held_out_share
+        Share of rows that ``"held_out"`` keeps for the map, and that ``"out_of_bag"``
+        keeps from each member.
+    epochs, optimizer, learning_rate, weight_decay, schedule
+        See ``Recipe``.
+    batch_size
+        Rows of each step. ``"auto"``: about 1/32 of a member's rows, a power of 2 from
+        32 to 512.
+    gradient_clip
+        Largest norm of a member's gradient, or None.
+    patience
+        Epochs without improvement on a member's own held-out rows before training
+        ends; each member gets its best weights back. None for no early stopping.
+    validation_share
+        Share of each member's rows that early stopping looks at.
+    device
+        ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
+    callbacks
+        Called with an ``EpochState`` after each epoch; True ends the training.
+    progress
+        Show a progress bar; None shows one on a terminal only.
+    random_state
+        With the same number the same model, bit for bit on the same machine.
+
+    Attributes
+    ----------
+    strength_
+        Strength of the model.
+    strength_path_
+        The sweep of ``strength="auto"``, a ``StrengthPath``.
+    history_
+        Curves of the training, a list of ``History``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    What is guaranteed. Let rows be exchangeable, all features differ, no groups or time
+    be given, K divide n, and ``recalibrator="empirical"``. Then the law is a
+    cross-conformal predictive distribution up to :math:`K / n`: for a new row
+
+    .. math::
+        P(F(Y \mid X) \le a) \le 2 a' + \frac{2 (1 - 1/K)}{n/K + 1},
+        \qquad a' = \frac{a (n + K) + 1}{n + 1} ,
+
+    and the same for the upper tail (the bound of CV+, Barber et al. 2021, Theorem 4). A
+    central interval of coverage c therefore holds the target with probability
+    :math:`1 - 2(1-c)` at least, up to terms of order K/n; measured coverage is close
+    to c. Other maps are smoother and have no such bound, nor has ``"out_of_bag"``.
+    ``"held_out"`` with ``"empirical"`` has the split-conformal guarantee. All of it is
+    on average over rows, not for each x.
+
+    Rules that keep it honest: rows with equal features share a fold; scaling, target
+    transform and early stopping use a member's own rows only; groups are never cut;
+    with time, folds are stretches of time (then exchangeability, and the guarantee, are
+    gone), and ``"out_of_bag"`` is refused.
+
+    References
+    ----------
+    Utpala and Rai (2020), arXiv:2002.12860. Kuleshov, Fenner and Ermon (2018),
+    arXiv:1807.00263. Barber, Candès, Ramdas and Tibshirani (2021), *Predictive
+    inference with the jackknife+*. Vovk (2015), *Cross-conformal predictors*.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> X = random.uniform(-1, 1, (120, 2))
+    >>> y = X[:, 0] + 0.1 * random.standard_normal(120)
+    >>> model = CalibratedRegressor(epochs=20, random_state=0).fit(X, y)
+    >>> model.predict_interval(X[:3], coverage=0.9).shape
+    (3, 2)
+    >>> model.predict_distribution(X[:3]).batch_shape
+    torch.Size([3])
+    """
+
+    def __init__(  # noqa: PLR0913  (scikit-learn's way: one flat list of parameters)
+        self,
+        *,
+        network: str | Callable[[int], nn.Module] = "deep_ensemble",
+        members: int = 5,
+        hidden: Sequence[int] = (64, 64),
+        head: str | Head = "gaussian",
+        spread_floor: float = 1e-3,
+        dropout: float = 0.1,
+        passes: int = 20,
+        law: Literal["mixture", "moment_matched"] = "mixture",
+        target_transform: str | TargetTransform | None = None,
+        bounds: tuple[float, float] | None = None,
+        loss: str | Score = "nll",
+        regularizer: str | Regularizer = "cumulative_kl",
+        strength: float | Literal["auto"] = 1.0,
+        strength_grid: Sequence[float] = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
+        strength_rule: Literal["crps", "nll"] = "crps",
+        sort: str | Sorter | None = None,
+        conditional: Sequence[str] = (),
+        adversarial: float = 0.0,
+        recalibrator: str | Recalibrator | None = "beta",
+        recalibrate_on: str | None = "cross_fit",
+        folds: int = 5,
+        held_out_share: float = 0.2,
+        epochs: int = 100,
+        batch_size: int | Literal["auto"] = "auto",
+        optimizer: Literal["adam", "adamw"] = "adam",
+        learning_rate: float = 5e-3,
+        weight_decay: float = 0.0,
+        schedule: str | Callable[[float], float] = "cosine",
+        gradient_clip: float | None = 10.0,
+        patience: int | None = 30,
+        validation_share: float = 0.1,
+        device: str = "auto",
+        callbacks: Sequence[Callable[..., bool | None]] = (),
+        progress: bool | None = False,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.network = network
+        self.members = members
+        self.hidden = hidden
+        self.head = head
+        self.spread_floor = spread_floor
+        self.dropout = dropout
+        self.passes = passes
+        self.law = law
+        self.target_transform = target_transform
+        self.bounds = bounds
+        self.loss = loss
+        self.regularizer = regularizer
+        self.strength = strength
+        self.strength_grid = strength_grid
+        self.strength_rule = strength_rule
+        self.sort = sort
+        self.conditional = conditional
+        self.adversarial = adversarial
+        self.recalibrator = recalibrator
+        self.recalibrate_on = recalibrate_on
+        self.folds = folds
+        self.held_out_share = held_out_share
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.gradient_clip = gradient_clip
+        self.patience = patience
+        self.validation_share = validation_share
+        self.device = device
+        self.callbacks = callbacks
+        self.progress = progress
+        self.random_state = random_state
+
+    @classmethod
+    def paper(
+        cls,
+        network: Literal["mc_dropout", "deep_ensemble"] = "mc_dropout",
+        *,
+        strength: float = 20.0,
+        **changes: Any,  # noqa: ANN401  (any other parameter)
+    ) -> Self:
+        """Make the models of the paper, exactly as its protocol says.
+
+        Two hidden layers of 128 units, Adam with a learning rate of 0.01, 100 epochs of
+        batches of 512, a least spread of 0.1, the moment-matched normal law, no
+        recalibration. MC dropout: 0.25, ten passes. Deep ensemble: five members with
+        adversarial training. For its comparison, isotonic recalibration, add
+        ``recalibrator="isotonic", recalibrate_on="train"``; for its sort,
+        ``sort="neural"``.
+
+        Parameters
+        ----------
+        network
+            Which of its two base models.
+        strength
+            Of the regularizer: 20 in the paper, 0 for its base models.
+        **changes
+            Other parameters of the estimator.
+
+        Examples
+        --------
+        >>> CalibratedRegressor.paper("deep_ensemble", strength=0).adversarial
+        0.01
+        """
+        settings = paper_settings(network) | {"strength": strength}
+        return cls(**(settings | changes))
+
+    def fit(
+        self,
+        X: Any,  # noqa: ANN401  (an array or a data frame)
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Any | None = None,  # noqa: ANN401  (labels of any type)
+        time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
+    ) -> Self:
+        """Train, choose the strength if asked to, and recalibrate.
+
+        Parameters
+        ----------
+        X
+            Features, shape ``(n, d)``, numbers without gaps.
+        y
+            Targets, shape ``(n,)``.
+        sample_weight
+            Weights of the rows in the loss, shape ``(n,)``. Regularizer and
+            recalibration count each row once.
+        groups
+            Labels of rows that belong together (a patient, a site), shape ``(n,)``:
+            they never stand on both sides of a cut.
+        time
+            Times of the rows, shape ``(n,)``: folds are then stretches of time, and
+            held-out rows the latest.
+        """
+        check_settings(self)
+        table = read_table(
+            self, X, y, sample_weight=sample_weight, groups=groups, time=time
+        )
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        outcome = fit_model(self, table, seed)
+        self.strength_, self.history_ = outcome.strength, outcome.trained.histories
+        self.__dict__.pop("strength_path_", None)  # that of a former fit
+        if outcome.path is not None:
+            self.strength_path_ = outcome.path
+        self.model_ = outcome.fitted
+        return self
+
+    def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
+        """Predict the law of each row, batch shape ``(n,)``, float64.
+
+        It has ``mean``, ``stddev``, ``cdf``, ``quantile``, ``interval``, ``sample``,
+        ``log_prob``, ``crps``.
+
+        Parameters
+        ----------
+        X
+            Features, shape ``(n, d)``.
+        """
+        check_is_fitted(self, "model_")
+        law: AbstractDistribution = self.model_.law(read_features(self, X))
+        return law
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the fitted model into a folder, to be read by ``calibrant.load``.
+
+        The folder holds ``model.json`` (readable, with a format version and checksums)
+        and ``arrays.safetensors``. It appears only when it is complete.
+
+        Parameters
+        ----------
+        folder
+            Where; it must not exist yet.
+        overwrite
+            Replace a model that is there.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        check_is_fitted(self, "model_")
+        return save(self, folder, overwrite=overwrite)
