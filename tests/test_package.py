@@ -67,7 +67,10 @@ def test_a_table_takes_your_own_part_and_names_the_nearest() -> None:
         table["x"]
 
 
-def test_the_examples_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_of_the_readme_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # they save a model
     text = (ROOT / "README.md").read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
     assert blocks

@@ -57,9 +57,10 @@ def waves(n: int, seed: int) -> Rows:
     return x, np.sin(3 * x[:, 0]) + spread * (random.exponential(1, n) - 1)
 
 
-def covered(model: CalibratedRegressor, rows: Rows, coverage: float = 0.9) -> float:
-    interval = model.predict_interval(rows[0], coverage)
-    return float(((interval[:, 0] <= rows[1]) & (rows[1] <= interval[:, 1])).mean())
+def covered(model: CalibratedRegressor, rows: Rows) -> float:
+    """Share of targets inside their central intervals of 90 %, by their PIT values."""
+    pit = model.predict_distribution(rows[0]).cdf(rows[1])
+    return float(((pit >= 0.05) & (pit <= 0.95)).double().mean())
 
 
 @pytest.mark.parametrize("recalibrator", ["empirical", "beta"])
@@ -89,8 +90,10 @@ class TestCopies:
     def test_are_no_help(self, rows: Rows, cheap: Make) -> None:
         model = cheap(**MEMORIZING, recalibrator="empirical").fit(*rows)
         fresh = noise(2000, 1)
-        assert 0.8 < covered(model, fresh) <= 1
-        assert 0.8 < covered_by_folds(model.model_, fresh) < 0.97
+        assert covered(model, fresh) > 0.87
+        # Of the 20 rows of a fold, as the map sees 40, one is left out at each end:
+        # 18 / 21 = 0.86 is expected, up to three times 0.034 for four folds.
+        assert 0.75 < covered_by_folds(model.model_, fresh) < 0.97
         for unit in model.model_.units:
             own = {tuple(row) for row in rows[0][unit.calibration]}
             assert len(own) == len(unit.calibration) / 2
@@ -98,7 +101,7 @@ class TestCopies:
     def test_would_fool_folds_that_part_them(self, rows: Rows) -> None:
         number, copy = self.order % 80, self.order // 80
         fitted = fitted_with(rows, (number + copy) % 4)
-        assert covered_by_folds(fitted, noise(2000, 1)) < 0.6
+        assert covered_by_folds(fitted, noise(2000, 1)) < 0.7
 
 
 def covered_by_folds(fitted: Fitted, rows: Rows) -> float:
@@ -141,9 +144,15 @@ def fitted_with(rows: Rows, folds: npt.NDArray[np.int64]) -> Fitted:
 
 @pytest.mark.parametrize(("n", "sets"), [(60, 30), (200, 15)])
 def test_coverage_over_data_sets(n: int, sets: int, cheap: Make) -> None:
-    """Pooled over data sets, coverage is as asked for, and above the guarantee."""
+    """Pooled over data sets, coverage is that asked for, and above the guarantee."""
     folds = 4
-    settings = {"members": 1, "hidden": (16,), "epochs": 40, "folds": folds}
+    settings = {
+        "members": 1,
+        "hidden": (16,),
+        "epochs": 40,
+        "folds": folds,
+        "batch_size": 64,
+    }
     found = []
     for seed in range(sets):
         model = cheap(**settings, recalibrator="empirical", random_state=seed)
@@ -155,5 +164,8 @@ def test_coverage_over_data_sets(n: int, sets: int, cheap: Make) -> None:
     a = (0.05 * (n + folds) + 1) / (n + 1)
     guaranteed = 1 - 2 * (2 * a + 2 * (1 - 1 / folds) / (n / folds + 1))
     assert mean > guaranteed
-    assert abs(mean - 0.9) < 0.06
-    assert error < 0.02  # so that the band means something
+    # A map of m ranks knows a level up to one of them, and errs to the wide side: so
+    # does a mixture, which is wider than its parts. The rest is the data sets' noise.
+    one_rank = 1 / (n / folds + 1)
+    assert -3 * error < mean - 0.9 < one_rank + 3 * error
+    assert error < 0.01  # so that the band means something

@@ -96,9 +96,6 @@ def test_cross_fit(cheap: Make, network: str, row: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(
-    reason="the stack trains on as long as any member improves", strict=False
-)
 @pytest.mark.parametrize("seed", [1, 8, 11])
 def test_when_others_stop_is_nothing_to_a_member(cheap: Make, seed: int) -> None:
     x, y = positive_rows()

@@ -176,7 +176,7 @@ class TestOwnParts:
             load(folder)
 
     def test_another_network(self, folder: Path) -> None:
-        with pytest.raises(InputError, match=r"(?s)the very weights .* size mismatch"):
+        with pytest.raises(InputError, match=r"(?s)the very weights .*size mismatch"):
             load(folder, network=lambda d: Own(d, units=5))
 
     def test_unknown_parts(self, folder: Path) -> None:

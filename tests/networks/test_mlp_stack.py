@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import InputError
+from calibrant.networks._narrow import narrow_product
 from calibrant.networks.mlp import MLPStack
 
 HIDDEN = (16, 8)
@@ -84,6 +85,14 @@ def test_one_member_is_an_ordinary_network_to_the_last_bits_of_float32() -> None
     stack = MLPStack(5, 2, hidden=HIDDEN).float()
     x = torch.randn(7, 5, dtype=torch.float32)
     torch.testing.assert_close(stack(x)[0], ordinary(stack, 0)(x), atol=2e-7, rtol=0)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 9])
+def test_the_product_of_the_last_layer_is_the_plain_one(outputs: int) -> None:
+    shapes = ((3, 1, outputs), (3, 7, 4), (3, 4, outputs))
+    parts = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    torch.testing.assert_close(narrow_product(*parts), torch.baddbmm(*parts))
+    assert torch.autograd.gradcheck(narrow_product, parts)
 
 
 def test_inputs_have_a_gradient(stack: MLPStack, x: Tensor) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from calibrant.distributions._rows import joint_shape
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 
@@ -57,8 +58,8 @@ def crps_by_values(law: AbstractDistribution, value: Tensor) -> Tensor:
 
     by the panels of :func:`moments_by_values`, which end at :math:`y` too.
     """
-    front = value.shape[: value.ndim - len(law.batch_shape)]
-    rows = value.double().expand(*front, *law.batch_shape).reshape(-1, *law.batch_shape)
+    shape = joint_shape(value.shape, law.batch_shape)
+    rows = value.double().expand(shape).reshape(-1, *law.batch_shape)
     scores = []
     for y in rows:
         each = y.reshape(-1) if y.ndim < 2 else y.flatten(1)
@@ -68,7 +69,7 @@ def crps_by_values(law: AbstractDistribution, value: Tensor) -> Tensor:
             parts.append(_crps(part, each[start : start + size]))
             start += size
         scores.append(torch.cat(parts).reshape(law.batch_shape))
-    return torch.stack(scores).reshape(*front, *law.batch_shape)
+    return torch.stack(scores).reshape(shape)
 
 
 def _blocks(law: AbstractDistribution) -> list[AbstractDistribution]:
@@ -89,7 +90,7 @@ def _moments(law: AbstractDistribution) -> tuple[Tensor, Tensor]:
     first, second = tail.sum(0), 2 * (tail * distance).sum(0)
     mean = center + first
     variance = (second - first.square()).clamp_min(0)
-    return torch.atleast_1d(mean), torch.atleast_1d(variance)
+    return _with_axis(mean), _with_axis(variance)
 
 
 def _crps(law: AbstractDistribution, value: Tensor) -> Tensor:
@@ -99,8 +100,13 @@ def _crps(law: AbstractDistribution, value: Tensor) -> Tensor:
     y, width, cdf = panels.nodes(panels.place(inside))
     tail = torch.where(y > inside, 1 - cdf, cdf)
     # Between the value and the ends of the law the integrand is 1.
-    score = (tail.square() * width).sum(0) + (value - inside).abs()
-    return torch.atleast_1d(score)
+    score: Tensor = (tail.square() * width).sum(0) + (value - inside).abs()
+    return _with_axis(score)
+
+
+def _with_axis(values: Tensor) -> Tensor:
+    """Give a single law's value an axis, to be joined with others."""
+    return values.reshape(1) if values.ndim == 0 else values
 
 
 class _Panels:

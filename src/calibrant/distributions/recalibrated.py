@@ -66,6 +66,7 @@ class Recalibrated(AbstractDistribution):
     """
 
     def __init__(self, base: AbstractDistribution, unit_map: UnitMap) -> None:
+        self._kept: tuple[Tensor, Tensor, Tensor] | None = None
         if isinstance(base, Recalibrated):
             self._base: AbstractDistribution = base.base
             self._map: UnitMap = JoinedMap(base.unit_map, unit_map)
@@ -180,8 +181,14 @@ class Recalibrated(AbstractDistribution):
 
     def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
         """Median of the base, and first and second moment around it, in float64."""
+        if self._kept is not None:
+            return self._kept
         center = self._base.quantile(0.5).double()
-        return center, *self._integrals.around(center)
+        moments = (center, *self._integrals.around(center))
+        # With a graph they are made anew: a graph serves one backward pass only.
+        if not any(each.requires_grad for each in moments):
+            self._kept = moments
+        return moments
 
 
 def _with_logs(cdf: Tensor, survival: Tensor) -> PitValues:

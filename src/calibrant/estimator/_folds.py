@@ -45,8 +45,9 @@ def linked_rows(
 
     Examples
     --------
-    >>> linked_rows(np.array([[1.0], [2.0], [1.0], [3.0]]), ["a", "b", "c", "b"])
-    array([0, 1, 0, 1])
+    >>> x = np.array([[1.0], [2.0], [1.0], [3.0], [4.0], [5.0]])
+    >>> linked_rows(x, ["a", "b", "c", "b", "d", "e"])
+    array([0, 1, 0, 1, 2, 3])
     """
     twins = np.arange(len(x)) if time is not None else _twins(x)
     if groups is None:

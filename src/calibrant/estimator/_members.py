@@ -158,9 +158,6 @@ class Members:
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
 
-    def __len__(self) -> int:
-        return len(self.transforms)
-
     def conditioned(self, x: Array) -> Tensor:
         """Bring features to order 1, float32, where the networks are."""
         center, scale = self.inputs

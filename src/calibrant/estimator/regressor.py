@@ -127,20 +127,20 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
 
     Notes
     -----
-    What is guaranteed. Let rows be exchangeable, all features differ, no groups or time
-    be given, K divide n, and ``recalibrator="empirical"``. Then the law is a
-    cross-conformal predictive distribution up to :math:`K / n`: for a new row
+    What is guaranteed. Let rows be exchangeable, no rows be linked (equal features,
+    groups, time), and ``recalibrator="empirical"``. Given its members, a fold and a new
+    row are exchangeable, so :math:`R_k(F_{-k}(Y))` is a p-value up to
+    :math:`1/(n_k + 1)`, and an average of p-values is at most twice too small (Vovk and
+    Wang 2020, as behind CV+). With folds of m rows or more,
 
-    .. math::
-        P(F(Y \mid X) \le a) \le 2 a' + \frac{2 (1 - 1/K)}{n/K + 1},
-        \qquad a' = \frac{a (n + K) + 1}{n + 1} ,
+    .. math:: P(F(Y \mid X) \le a) \le 2a + \frac{1}{m + 1} ,
 
-    and the same for the upper tail (the bound of CV+, Barber et al. 2021, Theorem 4). A
-    central interval of coverage c therefore holds the target with probability
-    :math:`1 - 2(1-c)` at least, up to terms of order K/n; measured coverage is close
-    to c. Other maps are smoother and have no such bound, nor has ``"out_of_bag"``.
-    ``"held_out"`` with ``"empirical"`` has the split-conformal guarantee. All of it is
-    on average over rows, not for each x.
+    and the same for the upper tail: a central interval of coverage c holds the target
+    with probability :math:`1 - 2(1-c) - 2/(m+1)` at least. That is a worst case;
+    mixing calibrated laws rather widens them, and measured coverage is c or a few
+    points more. The other maps are smoother and have no such bound, nor has
+    ``"out_of_bag"``; ``"held_out"`` with ``"empirical"`` has that of split conformal
+    prediction. All of it holds on average over rows, not for each x.
 
     Rules that keep it honest: rows with equal features share a fold; scaling, target
     transform and early stopping use a member's own rows only; groups are never cut;
@@ -151,7 +151,8 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
     ----------
     Utpala and Rai (2020), arXiv:2002.12860. Kuleshov, Fenner and Ermon (2018),
     arXiv:1807.00263. Barber, Candès, Ramdas and Tibshirani (2021), *Predictive
-    inference with the jackknife+*. Vovk (2015), *Cross-conformal predictors*.
+    inference with the jackknife+*. Vovk (2015), *Cross-conformal predictors*. Vovk and
+    Wang (2020), *Combining p-values via averaging*.
 
     Examples
     --------

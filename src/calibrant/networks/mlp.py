@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._checks import InputError
+from calibrant.networks._narrow import narrow_product
 from calibrant.networks._thinning import (
     drop_threshold,
     kept_scale,
@@ -123,7 +124,7 @@ class MLPStack(nn.Module):
             else:
                 values = relu(values)
         weight, bias = last
-        return torch.baddbmm(bias, values, weight)
+        return narrow_product(bias, values, weight)
 
     def _check_inputs(self, x: Tensor) -> None:
         members, _, features = self.center.shape
@@ -144,8 +145,15 @@ class MLPStack(nn.Module):
         """Make a stack of some of the members, without dropout; ``members`` (k,)."""
         *hidden, outputs = [bias.shape[-1] for bias in self.biases]
         features = self.center.shape[-1]
-        with torch.device("meta"):  # only shapes: nothing is drawn
-            result = MLPStack(features, outputs, members=len(members), hidden=hidden)
+        # A generator of its own: nothing is drawn from the global one. (The meta device
+        # would draw nothing at all, but its first use imports torch's compiler.)
+        result = MLPStack(
+            features,
+            outputs,
+            members=len(members),
+            hidden=hidden,
+            generator=torch.Generator(),
+        )
         chosen = {name: values[members] for name, values in self.state_dict().items()}
         result.load_state_dict(chosen, assign=True)
         return result.eval()

@@ -189,10 +189,12 @@ def _one_sided(
 ) -> tuple[Tensor, Tensor]:
     """Strength times the value ``(...)``, and the bracket of the slope ``(..., n)``."""
     twice_survival = torch.erfc(z * math.sqrt(0.5))
-    if near:
-        logarithm = twice_survival.log()
-    else:  # precise everywhere, at ten times the price
-        logarithm = torch.special.log_ndtr(-z).add_(math.log(2))
+    logarithm = twice_survival.log()
+    if not near:
+        # Precise everywhere, at ten times the price. Only far values take it, so that
+        # no row's last digits depend on how far another member's rows are.
+        precise = torch.special.log_ndtr(-z).add_(math.log(2))
+        logarithm = torch.where(z.abs() <= _LAST_PLAIN_LOG[z.dtype], logarithm, precise)
     bracket = entries.sub_(logarithm)
     total = torch.addcmul(twice_survival, twice_survival, bracket).sum(-1)
     half = strength / 2

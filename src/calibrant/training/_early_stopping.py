@@ -23,7 +23,7 @@ class EarlyStopping:
     stacked
         Whether the tensors have an axis of members.
     patience
-        Epochs without any improvement after which to stop.
+        Epochs without improvement after which a member is done.
 
     Examples
     --------
@@ -47,7 +47,10 @@ class EarlyStopping:
     def look(self, scores: Tensor, epoch: int) -> None:
         """Keep the weights of members whose score ``(members,)`` is their best yet."""
         scores = scores.cpu()
-        better = scores < self._score
+        # A member that ran out of patience is done, however long others train on: what
+        # it becomes must not depend on their rows.
+        done = epoch - 1 - self._epoch >= self._patience
+        better = (scores < self._score) & ~done
         self._score = torch.where(better, scores, self._score)
         self._epoch[better] = epoch
         if self._kept is None:
@@ -60,8 +63,8 @@ class EarlyStopping:
                     kept.copy_(now.detach())
 
     def exhausted(self, epoch: int) -> bool:
-        """Tell whether no member has improved for too long."""
-        return epoch - int(self._epoch.max()) >= self._patience
+        """Tell whether all members are done."""
+        return bool((epoch - self._epoch >= self._patience).all())
 
     def restore(self) -> list[int]:
         """Give the best weights back, and say from which epochs they are."""

@@ -96,8 +96,9 @@ class Recipe:
     gradient_clip
         Largest norm of a member's gradient, or None.
     patience
-        Stop when no member's held-out score has improved for this many epochs, and
-        give each member back its best weights. None for no early stopping.
+        A member is done when its held-out score has not improved for this many epochs;
+        it gets its best weights back. Training ends when all are done. None for no
+        early stopping.
 
     Notes
     -----
