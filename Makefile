@@ -45,10 +45,10 @@ checks: $(READY) ## Lint, format, types, layers, spelling
 	$(BIN)/codespell src tests examples docs README.md CHANGELOG.md CONTRIBUTING.md
 
 test: checks ## All checks and all tests, with branch coverage
-	$(BIN)/pytest --cov --cov-report=term
+	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
 
 quick: $(READY) ## The tests that train nothing
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow"
 
 test-peers: $(PEERS_READY) ## Other libraries as oracles
 	$(BIN)/pytest tests/peers $(GROUP)

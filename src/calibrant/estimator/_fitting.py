@@ -42,6 +42,8 @@ class Table:
         Of the rows in the score, mean 1, or None.
     grid
         What the targets are rounded or capped to, or None.
+    bounds
+        Least and largest possible target, or None.
     """
 
     x: Array
@@ -49,6 +51,24 @@ class Table:
     blocks: Blocks
     weights: Array | None = None
     grid: TargetGrid | None = None
+    bounds: tuple[float, float] | None = None
+
+    @property
+    def first_bounds(self) -> tuple[float, float] | None:
+        """Where laws are cut before their recalibration: unless targets pile up there.
+
+        A map has no finite density at a PIT value of 0 or 1.
+        """
+        return None if self._piled else self.bounds
+
+    @property
+    def last_bounds(self) -> tuple[float, float] | None:
+        """Where the recalibrated law is cut."""
+        return self.bounds if self._piled else None
+
+    @property
+    def _piled(self) -> bool:
+        return self.bounds is not None and bool(np.isin(self.y, self.bounds).any())
 
 
 @dataclass(frozen=True)
@@ -62,8 +82,7 @@ class Fitted:
     units, recalibrators
         What the predicted law is a mixture of, and the correction of each.
     bounds
-        Least and largest possible target: the law is cut there, last of all. A map of
-        PIT values is not asked about the ends themselves, where targets pile up.
+        Where the recalibrated law is cut, or None.
     """
 
     members: Members
@@ -117,7 +136,12 @@ def fit_members(
     networks = [network.to(device) for network in networks]
     transforms, targets, standardized = _targets(table, design, architecture)
     members = Members(
-        architecture, networks, inputs=inputs, targets=targets, transforms=transforms
+        architecture,
+        networks,
+        inputs=inputs,
+        targets=targets,
+        transforms=transforms,
+        bounds=table.first_bounds,
     )
     x = members.conditioned(table.x).cpu()
     _standardize_inputs(networks, x, design.rows)

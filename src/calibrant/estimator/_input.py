@@ -52,6 +52,7 @@ def read_table(
         blocks=Blocks(linked_rows(x, groups, time=times), times),
         weights=None if sample_weight is None else _weights(sample_weight, x),
         grid=detect_grid(target),
+        bounds=model.bounds,
     )
 
 

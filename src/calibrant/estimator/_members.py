@@ -18,6 +18,7 @@ from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.mixture import Mixture
 from calibrant.distributions.pooling import pool, rescaled
 from calibrant.distributions.transformed import Transformed
+from calibrant.distributions.truncated import Truncated
 from calibrant.networks import HEADS, NETWORKS
 from calibrant.networks.mlp import MLPStack
 from calibrant.networks.standardized import StandardizedInputs
@@ -141,6 +142,8 @@ class Members:
         Of each member's transformed targets, shape ``(members,)``.
     transforms
         Of each member's targets; members that share one hold the same object.
+    bounds
+        Where the law of some members together is cut, or None.
     """
 
     def __init__(
@@ -151,9 +154,10 @@ class Members:
         inputs: tuple[Array, Array],
         targets: tuple[Array, Array],
         transforms: Sequence[TargetTransform | None],
+        bounds: tuple[float, float] | None = None,
     ) -> None:
         self.architecture, self.networks = architecture, list(networks)
-        self.inputs, self.transforms = inputs, list(transforms)
+        self.inputs, self.transforms, self.bounds = inputs, list(transforms), bounds
         self.target_center = torch.from_numpy(targets[0]).unsqueeze(1)
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
@@ -194,7 +198,8 @@ class Members:
             transform = self.transforms[group[0]]
             parts.append(inner if transform is None else Transformed(inner, transform))
             shares.append(torch.as_tensor(share, dtype=torch.float64).expand(len(x)))
-        return parts[0] if len(parts) == 1 else Mixture(parts, torch.stack(shares))
+        law = parts[0] if len(parts) == 1 else Mixture(parts, torch.stack(shares))
+        return law if self.bounds is None else Truncated(law, *self.bounds)
 
     def _by_transform(
         self, members: Sequence[int]

@@ -75,7 +75,7 @@ def fit_model(model: "CalibratedRegressor", table: Table, seed: int) -> Outcome:
     recalibrators = fit_recalibrators(
         trained.laws, table, model.recalibrator, seed=seed
     )
-    fitted = Fitted(trained.members, design.units, recalibrators, model.bounds)
+    fitted = Fitted(trained.members, design.units, recalibrators, table.last_bounds)
     if strategy in _HONEST and table.blocks.time is None:
         _look_at_order(trained, table)
     return Outcome(fitted, trained, strength, path)

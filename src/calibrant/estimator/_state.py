@@ -68,6 +68,7 @@ def save(
             for unit in fitted.units
         ],
         "recalibrators": [_text(each) for each in fitted.recalibrators],
+        "cut_first": members.bounds is not None,
     }
     return write_folder(
         folder, arrays=arrays, description=description, kind=KIND, overwrite=overwrite
@@ -103,6 +104,7 @@ def restored_model(
         inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
         targets=(arrays["targets.center"].numpy(), arrays["targets.scale"].numpy()),
         transforms=[distinct[place] for place in places],
+        bounds=bounds if state["cut_first"] else None,
     )
     nothing = np.empty(0, dtype=np.int64)
     units = tuple(
@@ -112,7 +114,8 @@ def restored_model(
         None if text is None else recalibrator_from_json(text)
         for text in state["recalibrators"]
     )
-    return Fitted(members, units, recalibrators, bounds)
+    last = None if state["cut_first"] else bounds
+    return Fitted(members, units, recalibrators, last)
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:

@@ -66,8 +66,8 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
         law is that of the target itself, and so is its likelihood.
     bounds
-        Least and largest possible target: laws are cut there and scaled up, after the
-        recalibration.
+        Least and largest possible target: laws are cut there and scaled up, before the
+        recalibration; if targets stand on a bound, after it, which costs calibration.
     loss
         ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
     regularizer, sort, conditional
