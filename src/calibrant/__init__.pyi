@@ -16,6 +16,7 @@ from .distributions.transformed import Transformed as Transformed
 from .distributions.truncated import Truncated as Truncated
 from .estimator._serial import SerialDependenceWarning as SerialDependenceWarning
 from .estimator.loading import load as load
+from .estimator.onnx.export import export_onnx as export_onnx
 from .estimator.recalibrate import RecalibratedRegressor as RecalibratedRegressor
 from .estimator.recalibrate import recalibrate as recalibrate
 from .estimator.regressor import CalibratedRegressor as CalibratedRegressor

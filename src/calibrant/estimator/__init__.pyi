@@ -1,5 +1,6 @@
 from ._serial import SerialDependenceWarning as SerialDependenceWarning
 from .loading import load as load
+from .onnx.export import export_onnx as export_onnx
 from .recalibrate import RecalibratedRegressor as RecalibratedRegressor
 from .regressor import CalibratedRegressor as CalibratedRegressor
 from .strength import StrengthPath as StrengthPath

@@ -65,8 +65,8 @@ def _erfc_coefficients() -> Array:
         return scaled
 
     fitted = np.polynomial.Chebyshev.interpolate(q, _DEGREE, domain=[0, 1])
-    plain: Array = fitted.convert(kind=np.polynomial.Polynomial, domain=[-1, 1]).coef
-    return plain
+    plain = fitted.convert(kind=np.polynomial.Polynomial, domain=[-1, 1])
+    return np.asarray(plain.coef, dtype=np.float64)
 
 
 _ERFC = _erfc_coefficients()
@@ -99,4 +99,4 @@ def _laplace_rule() -> tuple[Array, Array]:
 
 
 NORMAL = Family(_normal_tail, lambda p: float(ndtri(p)), 1.0, 2.0, *_normal_rule())
-LAPLACE = Family(_laplace_tail, lambda p: math.log(2 * p), 2.0, 4.5, *_laplace_rule())
+LAPLACE = Family(_laplace_tail, lambda p: math.log(2 * p), 2.0, 3.0, *_laplace_rule())

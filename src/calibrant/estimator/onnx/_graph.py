@@ -173,6 +173,8 @@ class Graph:
         state: Sequence[Value],
         inputs: Sequence[Value | Constant],
         body: Body,
+        *,
+        axes: int,
     ) -> list[Value]:
         """Go along the first axis of the inputs.
 
@@ -184,6 +186,9 @@ class Graph:
             What is gone through, float64, all of one length.
         body
             State and inputs of one step to the next state and any outputs.
+        axes
+            Number of axes of each state and output; older runtimes do not find out.
+
         Returns
         -------
         list of Value
@@ -198,7 +203,7 @@ class Graph:
         # A result must be one of the body's own operations.
         results = [self.add("Identity", each).name for each in (*after, *made)]
         inner = helper.make_graph(
-            self._scopes.pop(), self._fresh(), _open(given), _open(results)
+            self._scopes.pop(), self._fresh(), _open(given), _open(results, axes)
         )
         return self.add_many(
             "Scan",
@@ -244,12 +249,13 @@ class Graph:
         return f"v{self._count}"
 
 
-def _open(names: Sequence[str]) -> "list[ValueInfoProto]":
-    """Float64 tensors of any shape."""
+def _open(names: Sequence[str], axes: int | None = None) -> "list[ValueInfoProto]":
+    """Float64 tensors of any lengths, with this many axes or any number of them."""
     from onnx import TensorProto, helper
 
+    shape = None if axes is None else [None] * axes
     return [
-        helper.make_tensor_value_info(name, TensorProto.DOUBLE, None) for name in names
+        helper.make_tensor_value_info(name, TensorProto.DOUBLE, shape) for name in names
     ]
 
 

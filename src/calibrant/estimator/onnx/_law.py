@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.estimator._fitting import Fitted
+from calibrant.estimator.onnx._cells import edges_of, in_blocks, whole_moments
+from calibrant.estimator.onnx._cut import Cut
 from calibrant.estimator.onnx._graph import Graph, Value
 from calibrant.estimator.onnx._maps import correction_of
 from calibrant.estimator.onnx._members import outputs_of
@@ -16,12 +18,12 @@ __all__ = ["Law", "law_of"]
 
 Array = npt.NDArray[np.float64]
 
-# Halvings of the bracket of a quantile.
-_STEPS = 64
-# Tail probability of the brackets of a bounded law.
+# Tail probability of the bracket of a law that is cut last.
 _TAIL = 1e-12
-# A law with less within its bounds is put on the nearer one.
-_LEAST_MASS = 1e-9
+# Halvings of the bracket of a quantile, of which a law that is cut has a wide one.
+_STEPS, _STEPS_IF_CUT = 64, 110
+# Cells for the mean of a unit that is cut.
+_CELLS = 1024
 
 
 @dataclass(frozen=True)
@@ -34,21 +36,21 @@ class Law:
         Where it is.
     units
         What it is a mixture of.
-    bounds
-        Least and largest possible target, infinite for none.
+    cut
+        The bounds at which it is cut, or None.
     """
 
     graph: Graph
     units: tuple[UnitLaw, ...]
-    bounds: tuple[float, float]
+    cut: Cut | None = None
 
     @property
-    def bounded(self) -> bool:
-        """Whether there are bounds."""
-        return bool(np.isfinite(self.bounds).any())
+    def is_cut(self) -> bool:
+        """Whether there are bounds, before or after the recalibration."""
+        return self.cut is not None or any(unit.cut is not None for unit in self.units)
 
-    def tails(self, y: Value) -> tuple[Value, Value]:
-        """Cdf and survival without the bounds, at values ``(a, n)``."""
+    def uncut_tails(self, y: Value) -> tuple[Value, Value]:
+        """Cdf and survival without the last bounds, at values ``(a, n)``."""
         pairs = [(unit.mapped_tails(y), unit.weight) for unit in self.units]
         cdf, survival = (
             self.graph.total([tails[side] * weight for tails, weight in pairs])
@@ -56,39 +58,23 @@ class Law:
         )
         return cdf, survival
 
+    def tails(self, y: Value) -> tuple[Value, Value]:
+        """Cdf and survival at values ``(a, n)``."""
+        return self.uncut_tails(y) if self.cut is None else self.cut.tails(y)
+
     def quantiles(self, levels: Array) -> Value:
         """Smallest values whose cdf reaches the levels ``(k,)``, ``(k, n)``.
 
         The quantile of a mixture lies between those of its components.
         """
-        if not self.bounded:
+        if self.cut is None:
             low, high = self._extremes(levels)
-            return self._halve(low, high, levels[:, None])
-        low, high = (
-            end.clip(*self.bounds) for end in self._extremes(np.array([_TAIL, 0.5]))
-        )
-        _, high = self._extremes(np.array([0.5, 1 - _TAIL]))
-        below, mass = self.inside()
-        target = mass * levels[:, None] + below
-        start, end = low.rows(0, 1), high.clip(*self.bounds).rows(1, None)
-        room = target * 0.0
-        return self.or_bound(self._halve(start + room, end + room, target))
-
-    def inside(self) -> tuple[Value, Value]:
-        """Probability below the lower bound and within both, each ``(1, n)``."""
-        some = self.units[0].parts[0].components.mean.expand(0) * 0.0
-        low, high = self.bounds
-        below = self.tails(some + low)[0] if np.isfinite(low) else some
-        upto = self.tails(some + high)[0] if np.isfinite(high) else some + 1.0
-        return below, upto - below
-
-    def or_bound(self, value: Value, *, spread: bool = False) -> Value:
-        """Put rows without mass within the bounds onto the nearer one, ``(a, n)``."""
-        below, mass = self.inside()
-        low, high = self.bounds
-        ends = (0.0, 0.0) if spread else (low, high)
-        point = self.graph.where((below + mass) < 0.5, ends[1], ends[0])
-        return self.graph.where(mass < _LEAST_MASS, point, value)
+        else:
+            ends = np.array([_TAIL, 1 - _TAIL])
+            low, high = (end.clip(*self.cut.bounds) for end in self._extremes(ends))
+            low, high = low.rows(0, 1), high.rows(1, None)
+        room = np.zeros((len(levels), 1))
+        return self._halve(low + room, high + room, levels[:, None])
 
     def _extremes(self, levels: Array) -> tuple[Value, Value]:
         """Smallest and largest quantile of a component at levels ``(k,)``."""
@@ -103,12 +89,10 @@ class Law:
             high = self.graph.add("Max", high, other.largest(1))
         return low, high
 
-    def _halve(self, low: Value, high: Value, target: Value | Array) -> Value:
+    def _halve(self, low: Value, high: Value, target: Array) -> Value:
         """Halve brackets ``(k, n)`` until only the values are left."""
 
-        def step(
-            state: list[Value], _: list[Value]
-        ) -> tuple[list[Value], list[Value]]:
+        def step(state: list[Value], _: list[Value]) -> tuple[list[Value], list[Value]]:
             middle = state[0] * 0.5 + state[1] * 0.5
             reached = self.tails(middle)[0] >= target
             return [
@@ -116,7 +100,8 @@ class Law:
                 self.graph.where(reached, middle, state[1]),
             ], []
 
-        return self.graph.scan([low, high], [np.zeros(_STEPS)], step)[1]
+        steps = np.zeros(_STEPS_IF_CUT if self.is_cut else _STEPS)
+        return self.graph.scan([low, high], [steps], step, axes=2)[1]
 
 
 def law_of(fitted: Fitted, features: Value) -> Law:
@@ -144,8 +129,22 @@ def law_of(fitted: Fitted, features: Value) -> Law:
         law = UnitLaw(
             features.graph, tuple(parts), correction_of(recalibrator), unit.weight
         )
-        units.append(_stretched(law))
-    return Law(features.graph, tuple(units), fitted.bounds or (-np.inf, np.inf))
+        units.append(_stretched(_cut(law, members.bounds)))
+    whole = Law(features.graph, tuple(units))
+    if fitted.bounds is None:
+        return whole
+    return replace(whole, cut=Cut(whole.uncut_tails, fitted.bounds, _zeros(units[0])))
+
+
+def _zeros(unit: UnitLaw) -> Value:
+    """Shape ``(1, n)``."""
+    return unit.parts[0].components.mean.expand(0) * 0.0
+
+
+def _cut(unit: UnitLaw, bounds: tuple[float, float] | None) -> UnitLaw:
+    if bounds is None:
+        return unit
+    return replace(unit, cut=Cut(unit.uncut_tails, bounds, _zeros(unit)))
 
 
 def _stretched(unit: UnitLaw) -> UnitLaw:
@@ -154,9 +153,13 @@ def _stretched(unit: UnitLaw) -> UnitLaw:
     if factor == 1:
         return unit
     (first, *others) = unit.parts
-    if not others and first.curve is None:
+    if not others and first.curve is None and unit.cut is None:
         wider = replace(first, components=first.components.stretched(factor))
         return replace(unit, parts=(wider,))
-    centers = [part.components.mean * part.share for part in unit.parts]
-    center = unit.graph.total(centers)
-    return replace(unit, mean=unit.moments(center)[0] + center)
+    center = unit.center
+    if unit.cut is None:
+        return replace(unit, mean=unit.moments(center)[0] + center)
+    edges = edges_of([unit], _CELLS)
+    tails = in_blocks(edges, unit.tails, _CELLS + 1, [unit])
+    mean = whole_moments(unit.graph, edges, tails, center)[0] + center
+    return replace(unit, mean=mean)

@@ -36,14 +36,15 @@ class LevelMap:
         Cdf and survival of the law before to both afterwards.
     inverse
         Levels ``(k,)`` to those before.
-    with_area
-        Of a map with kinks: as ``forward``, and the integral of what it adds to levels
-        up to the cdf.
+    with_areas
+        Of a map with kinks, as a function of the logarithm of the cdf: that, and the
+        integrals up to it of what the map adds, and of that times the logarithm; then
+        the same three in the mirrored problem.
     """
 
     forward: Callable[[Value, Value], Tails]
     inverse: Callable[[PitValues], PitValues]
-    with_area: Callable[[Value, Value], tuple[Value, Value, Value]] | None = None
+    with_areas: Callable[[Value, Value], list[Value]] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,11 +60,19 @@ class Correction:
         return pit if self.level_map is None else self.level_map.inverse(pit)
 
     def ends(self, tail: float) -> tuple[PitValues, PitValues]:
-        """Levels before the map with this probability below, and above, ``(1,)``."""
+        """Levels beyond which less than ``tail`` is left, before and after the map.
+
+        Shape ``(1,)`` each.
+        """
         low = pit_from_cdf(torch.tensor([tail], dtype=torch.float64))
+        high = low.mirrored()
         if self.level_map is None:
-            return low, low.mirrored()
-        return self.level_map.inverse(low), self.level_map.inverse(low.mirrored())
+            return low, high
+        first, last = self.level_map.inverse(low), self.level_map.inverse(high)
+        return (
+            first if bool(first.log_cdf < low.log_cdf) else low,
+            last if bool(last.log_survival < high.log_survival) else high,
+        )
 
 
 def correction_of(recalibrator: Any) -> Correction:  # noqa: ANN401  (a Recalibrator)
@@ -103,25 +112,86 @@ def _both_tails(odds: Value) -> Tails:
 def _piecewise_linear(unit_map: PiecewiseLinearMap) -> LevelMap:
     state: Any = unit_map.state()
     knots, heights = np.array(state["knots"]), np.array(state["heights"])
-    slopes = np.append(np.diff(heights) / np.diff(knots), 0.0)
-    # The same lines, counted from the upper end.
-    ends = [np.append(1 - each[1:], 0.0) for each in (knots, heights)]
+    lower = _lines(knots, heights)
+    upper = _lines(1 - knots[::-1], 1 - heights[::-1]).mirrored()
+    last = np.array(len(knots) - 2)
 
-    gains = heights - knots
-    areas = np.append(0.0, np.cumsum(np.diff(knots) * (gains[1:] + gains[:-1]) / 2))
+    def forward(cdf: Value, survival: Value) -> Tails:
+        place = _last_reached(cdf, lower.starts)
+        risen = _along(cdf, place, (lower.starts, lower.bottoms, lower.slopes))
+        left = _along(survival, place, (upper.starts, upper.bottoms, upper.slopes))
+        # Next to 1 only the survival has digits left.
+        at_end = cdf.graph.add("Equal", place, last)
+        return cdf.graph.where(at_end, 1.0 - left, risen), left
 
-    def with_area(cdf: Value, survival: Value) -> tuple[Value, Value, Value]:
-        place = _last_reached(cdf, knots)
-        risen = _along(cdf, place, (knots, heights, slopes))
-        left = _along(survival, place, (*ends, slopes)).clip(0.0)
-        knot, gain, area = (
-            cdf.graph.add("Gather", table, place) for table in (knots, gains, areas)
+    def with_areas(cdf: Value, survival: Value) -> list[Value]:
+        place = _last_reached(cdf, lower.starts)
+        below, above = lower.areas(cdf, place), upper.areas(survival, place)
+        # In the mirrored problem the map takes away what it adds here.
+        return [*below, above[0], -above[1], -above[2]]
+
+    return LevelMap(forward, unit_map.inverse, with_areas)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Straight lines one after the other, each with a start, ``(m,)``."""
+
+    starts: Array
+    bottoms: Array
+    slopes: Array
+    #: Both integrals up to each start.
+    sums: tuple[Array, Array]
+
+    def mirrored(self) -> "_Lines":
+        """Return the same lines in the opposite order."""
+        first, second = self.sums
+        return _Lines(
+            self.starts[::-1],
+            self.bottoms[::-1],
+            self.slopes[::-1],
+            (first[::-1], second[::-1]),
         )
-        return risen, left, area + (cdf - knot) * (risen - cdf + gain) * 0.5
 
-    return LevelMap(
-        lambda cdf, survival: with_area(cdf, survival)[:2], unit_map.inverse, with_area
+    def areas(self, level: Value, place: Value) -> list[Value]:
+        """Logarithm of levels on the lines ``place``, and both integrals up to it."""
+        gains, log = self.bottoms - self.starts, level.clip(_TINY).log()
+        tables = (self.starts, _logs(self.starts), gains, self.slopes - 1, *self.sums)
+        start, log_start, gain, bend, first, second = (
+            level.graph.add("Gather", table, place) for table in tables
+        )
+        more = _areas((start, log_start), (level, log), gain, bend)
+        return [log, first + more[0], second + more[1]]
+
+
+def _lines(knots: Array, heights: Array) -> _Lines:
+    starts, bottoms, logs = knots[:-1], heights[:-1], _logs(knots)
+    slopes = np.diff(heights) / np.diff(knots)
+    pieces = _areas(
+        (starts, logs[:-1]), (knots[1:], logs[1:]), bottoms - starts, slopes - 1
     )
+    first, second = (np.append(0.0, np.cumsum(each)[:-1]) for each in pieces)
+    return _Lines(starts, bottoms, slopes, (first, second))
+
+
+def _logs(levels: Array) -> Array:
+    """Logarithms, with 0 for that of 0, which is multiplied by 0."""
+    logs: Array = np.log(np.where(levels > 0, levels, 1.0))
+    return logs
+
+
+def _areas(low: Any, high: Any, gain: Any, bend: Any) -> tuple[Any, Any]:  # noqa: ANN401
+    """Integrate a line, and it times the logarithm, over the logarithm of the level.
+
+    ``low`` and ``high`` are a level and its logarithm each; ``gain`` is the line at the
+    lower one and ``bend`` its slope. All are arrays, or all values of a graph.
+    """
+    (start, log_start), (end, log_end) = low, high
+    level = gain - bend * start
+    first = level * (log_end - log_start) + bend * (end - start)
+    squares = (log_end * log_end - log_start * log_start) * 0.5
+    products = (end * log_end - end) - (start * log_start - start)
+    return first, level * squares + bend * products
 
 
 def _tabulated(unit_map: UnitMap) -> Callable[[Value, Value], Tails]:

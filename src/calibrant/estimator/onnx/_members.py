@@ -23,6 +23,8 @@ __all__ = ["Components", "Outputs", "outputs_of"]
 
 Array = npt.NDArray[np.float64]
 
+# As in the model: a new row may be this many standard deviations away.
+_FARTHEST = 1e12
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -133,7 +135,8 @@ def outputs_of(features: Value, members: Members) -> Outputs:
             "and calibrant.load(folder, network=...)."
         )
     center, scale = members.inputs
-    ready = ((features - center) / scale).cast(np.float32)
+    ready = (features * 0.5 - center / 2) / (scale / 2)
+    ready = ready.clip(-_FARTHEST, _FARTHEST).cast(np.float32)
     with torch.no_grad():
         stack: MLPStack = network.deterministic()
     raw = _forward(ready, stack).cast(np.float64)

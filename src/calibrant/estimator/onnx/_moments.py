@@ -1,173 +1,145 @@
 """Mean and standard deviation of the predicted law inside the graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from calibrant.estimator.onnx._graph import Value
+from calibrant.estimator.onnx._cells import (
+    ascending,
+    edges_of,
+    in_blocks,
+    whole_moments,
+)
+from calibrant.estimator.onnx._graph import Graph, Value
 from calibrant.estimator.onnx._law import Law
-from calibrant.estimator.onnx._unit import UnitLaw
 
 __all__ = ["mean_and_spread"]
 
-Array = npt.NDArray[np.float64]
+Moments = tuple[Value, Value]
 
-# Values at which the law is looked at, at least one for each component.
-_NODES, _NODES_WITH_BOUNDS = 512, 1024
-# Components times values that are held at once for each row.
-_BLOCK = 2048
-# Probability beyond the outermost of these values.
-_TAIL = 1e-18
-# Probability between two nodes from which on a map's kinks are looked at.
-_LEAST_SHARE = 1e-7
+# Panels and nodes in each for smooth maps, and cells for maps with kinks.
+_PANELS, _GAUSS, _CELLS = 192, 4, 512
+# Even cells of a law that is cut, between levels with this probability beyond.
+_EVEN_CELLS, _TAIL = 511, 1e-9
+# Rise of the log cdf in a cell from which on a map's kinks are looked at.
+_LEAST_STEP = 1e-5
+# Number of values that a unit with such a map gives.
+_FOUND = 8
 
 
-def mean_and_spread(law: Law) -> tuple[Value, Value]:
+def mean_and_spread(law: Law) -> Moments:
     r"""Mean and standard deviation, each ``(n,)``.
 
     Before maps of levels both are those of the components. The maps add
 
-    .. math:: \int h(y) \, d(R(F(y)) - F(y)), \qquad h = y, y^2,
+    .. math:: -\int h'(y) \bigl(R(F(y)) - F(y)\bigr) \, dy, \qquad h = y, y^2,
 
     an integral of a small difference. A law with bounds is integrated as a whole.
     """
-    graph, center = law.graph, _center(law)
-    if law.bounded:
-        first, second = _bounded_moments(law, center)
+    center = law.graph.total([unit.center * unit.weight for unit in law.units])
+    if law.cut is not None:
+        center = center.clip(*law.cut.bounds)
+    if law.is_cut:
+        first, second = _if_cut(law, center)
     else:
-        each = [(unit.moments(center), unit.weight) for unit in law.units]
-        first, second = (
-            graph.total([moments[power] * weight for moments, weight in each])
-            for power in (0, 1)
-        )
-        mapped = [u for u in law.units if u.correction.level_map is not None]
-        if mapped:
-            more = _added_by_maps(law, mapped, center)
-            first, second = first + more[0], second + more[1]
-    mean = first + center
-    spread = (second - first * first).clip(0.0).sqrt()
-    if law.bounded:
-        mean = law.or_bound(mean.expand(0)).reshape(-1)
-        spread = law.or_bound(spread.expand(0), spread=True).reshape(-1)
-    return mean, spread
+        parts = [
+            *_of_components(law, center),
+            *_added_by_smooth_maps(law, center),
+            *_added_by_kinked_maps(law, center),
+        ]
+        first, second = (law.graph.total([p[power] for p in parts]) for power in (0, 1))
+    return first + center, (second - first * first).clip(0.0).sqrt()
 
 
-def _center(law: Law) -> Value:
-    """A value in the middle of the law, ``(n,)``."""
-    middles = []
-    for unit in law.units:
-        for part in unit.parts:
-            middle = part.components.mean
-            if part.curve is not None:
-                middle = part.curve.inverse(middle)
-            middles.append(middle * (unit.weight * part.share))
-    return law.graph.total(middles).clip(*law.bounds)
+def _of_components(law: Law, center: Value) -> list[Moments]:
+    each = [(unit.moments(center), unit.weight) for unit in law.units]
+    return [(first * weight, second * weight) for (first, second), weight in each]
 
 
-def _added_by_maps(
-    law: Law, units: Sequence[UnitLaw], center: Value
-) -> tuple[Value, Value]:
-    """Integrate by parts: minus the integral of what maps add to the cdf."""
-    nodes, size, block = _nodes(law, units, _NODES)
-    counts: list[int] = []
+def _added_by_smooth_maps(law: Law, center: Value) -> list[Moments]:
+    """Gauss's rule on panels."""
+    units = [unit for unit in law.units if unit.has_map and not unit.has_kinks]
+    if not units:
+        return []
+    edges = edges_of(units, _PANELS)
+    places, shares = np.polynomial.legendre.leggauss(_GAUSS)
+    half = (edges.rows(1, None) - edges.rows(0, -1)) * 0.5
+    middle = edges.rows(0, -1) + half
+    nodes = law.graph.join([half * float(place) + middle for place in places])
+    weights = law.graph.join([half * float(share) for share in shares])
+
+    def gain(y: Value) -> list[Value]:
+        return [law.graph.total([unit.gain(y)[0] * unit.weight for unit in units])]
+
+    (gains,) = in_blocks(nodes, gain, _PANELS * _GAUSS, units)
+    area = -(gains * weights)
+    return [(area.sum(0), (area * (nodes - center) * 2.0).sum(0))]
+
+
+def _added_by_kinked_maps(law: Law, center: Value) -> list[Moments]:
+    """Cells in which the log cdf counts as linear: any number of kinks is exact."""
+    units = [unit for unit in law.units if unit.has_kinks]
+    if not units:
+        return []
+    edges = edges_of(units, _CELLS)
 
     def gains(y: Value) -> list[Value]:
-        each = [unit.gains(y) for unit in units]
-        counts.extend(len(values) for values in each)
-        return [value for values in each for value in values]
+        return [value for unit in units for value in unit.gain(y)]
 
-    found = iter(_in_blocks(nodes, gains, size, block))
-    each = [[next(found) for _ in range(count)] for count in counts]
-    weighted = list(zip(each, [unit.weight for unit in units], strict=True))
-    between = law.graph.total([_mean_gain(*part) * weight for part, weight in weighted])
-    gain = law.graph.total([part[0] * weight for part, weight in weighted])
-    rise = gain.rows(1, None) - gain.rows(0, -1)
-    width = nodes.rows(1, None) - nodes.rows(0, -1)
-    middle = nodes.rows(0, -1) + width * 0.5 - center
-    area = -(between * width)
-    # The last term is 0 on an even grid, and mends an uneven one.
-    second = area * middle * 2.0 - rise * width * width * (1 / 3)
-    return area.sum(0), second.sum(0)
+    found = in_blocks(edges, gains, _CELLS + 1, units)
+    width = edges.rows(1, None) - edges.rows(0, -1)
+    middle = edges.rows(0, -1) + width * 0.5 - center
+    added = []
+    for number, unit in enumerate(units):
+        own = found[_FOUND * number : _FOUND * (number + 1)]
+        mean, slope = _in_cells(law.graph, own)
+        area, moment = mean * width, slope * width * width
+        first = area.sum(0) * -unit.weight
+        second = (area * middle + moment).sum(0) * (-2 * unit.weight)
+        added.append((first, second))
+    return added
 
 
-def _mean_gain(
-    gain: Value, cdf: Value | None = None, area: Value | None = None
-) -> Value:
-    """Mean of what a map adds between nodes, ``(m - 1, n)``."""
-    even = gain.rows(0, -1) * 0.5 + gain.rows(1, None) * 0.5
-    if cdf is None or area is None:
-        return even
-    # Exact for a cdf that is linear between nodes, however many kinks the map has
-    # there; where nearly nothing lies in between there are none, only rounding.
-    share = cdf.rows(1, None) - cdf.rows(0, -1)
-    some = share >= _LEAST_SHARE
-    safe = cdf.graph.where(some, share, 1.0)
-    exact = (area.rows(1, None) - area.rows(0, -1)) / safe
-    return cdf.graph.where(some, exact, even)
-
-
-def _bounded_moments(law: Law, center: Value) -> tuple[Value, Value]:
-    nodes, size, block = _nodes(law, law.units, _NODES_WITH_BOUNDS)
-    cdf, survival = _in_blocks(nodes, lambda y: list(law.tails(y)), size, block)
-    # From the tail that is not rounded.
-    rise = cdf.rows(1, None) - cdf.rows(0, -1)
-    fall = survival.rows(0, -1) - survival.rows(1, None)
-    share = law.graph.where(cdf.rows(1, None) < 0.5, rise, fall)
-    return _integrals(nodes, share / law.inside()[1], center)
-
-
-def _nodes(law: Law, units: Sequence[UnitLaw], count: int) -> tuple[Value, int, int]:
-    """Ascending values ``(m, n)`` that lie as densely as the components do.
-
-    The components take turns, so that alike ones share an even grid. With them come m
-    and a number of values to look at together, a divisor of m.
-    """
-    total = sum(part.components.count for unit in units for part in unit.parts)
-    rows, start = max(1, count // total), 0
-
-    def shares(components: int) -> Array:
-        nonlocal start
-        turns = np.arange(start, start + components) + 0.5
-        start += components
-        places: Array = np.arange(rows)[:, None] / rows + turns / (rows * total)
-        return places
-
-    parts = [each for unit in units for each in unit.nodes(_TAIL, shares)]
-    joined, size = law.graph.join(parts).clip(*law.bounds), rows * total
-    options = {"axis": 0, "largest": 0, "sorted": 1}
-    ascending, _ = law.graph.add_many("TopK", [joined, np.array([size])], 2, **options)
-    most = max(1, _BLOCK // total)
-    block = next(each for each in range(most, 0, -1) if size % each == 0)
-    return ascending, size, block
-
-
-def _in_blocks(
-    nodes: Value, function: Callable[[Value], list[Value]], size: int, block: int
-) -> list[Value]:
-    """Ask for some nodes ``(m, n)`` at a time, so that memory stays small."""
-    made = nodes.graph.scan(
-        [],
-        [nodes.reshape(size // block, block, -1)],
-        lambda _, parts: ([], function(parts[0])),
-    )
-    return [each.reshape(size, -1) for each in made]
-
-
-def _integrals(nodes: Value, share: Value, center: Value) -> tuple[Value, Value]:
-    """Integrate first and second power around ``center`` against shares of cells.
+def _in_cells(graph: Graph, found: Sequence[Value]) -> Moments:
+    """Mean of what a map adds in each cell, and of that times the place in it.
 
     Parameters
     ----------
-    nodes
-        Edges of the cells, ``(m, n)``.
-    share
-        Probability in each cell, ``(m - 1, n)``.
-    center
-        Shape ``(n,)``.
+    graph
+        Where.
+    found
+        At the edges ``(m, n)``: what :meth:`UnitLaw.gain` gives.
+
+    Returns
+    -------
+    tuple of Value
+        Shapes ``(m - 1, n)``; places run from -1/2 to 1/2.
     """
-    width = nodes.rows(1, None) - nodes.rows(0, -1)
-    middle = nodes.rows(0, -1) + width * 0.5 - center
-    # Sheppard: to take all of a cell for its middle adds a twelfth of its square.
-    square = middle * middle - width * width * (1 / 12)
-    return (middle * share).sum(0), (square * share).sum(0)
+    low, high = ([e.rows(0, -1) for e in found], [e.rows(1, None) for e in found])
+    # From the tail that is not rounded: log level and areas of the one or the other.
+    lower = high[1] < 0.5
+    step, area, moment = (
+        graph.where(lower, high[each] - low[each], high[each + 3] - low[each + 3])
+        for each in (2, 3, 4)
+    )
+    level = graph.where(lower, low[2] + high[2], low[5] + high[5]) * 0.5
+    # Where nearly nothing lies in between there are no kinks, only rounding.
+    some = step.abs() >= _LEAST_STEP
+    safe = graph.where(some, step, 1.0)
+    mean = graph.where(some, area / safe, (low[0] + high[0]) * 0.5)
+    slope = (moment - level * area) / (safe * safe)
+    return mean, graph.where(some, slope, (high[0] - low[0]) * (1 / 12))
+
+
+def _if_cut(law: Law, center: Value) -> Moments:
+    """Cells of the whole law: as dense as the components are, and even ones."""
+    ends = law.quantiles(np.array([_TAIL, 1 - _TAIL]))
+    low, high = ends.rows(0, 1), ends.rows(1, None)
+    even = (high - low) * np.linspace(0, 1, _EVEN_CELLS + 1)[:, None] + low
+    edges = edges_of(law.units, _CELLS)
+    if law.cut is not None:
+        edges = edges.clip(*law.cut.bounds)
+    size = _CELLS + _EVEN_CELLS + 2
+    edges = ascending(law.graph.join([edges, even]), size)
+    tails = in_blocks(edges, law.tails, size, law.units)
+    return whole_moments(law.graph, edges, tails, center)

@@ -85,9 +85,7 @@ def _log_from_power(z: Value, power: float) -> Value:
 def _box_cox_curve(state: dict[str, float]) -> Curve:
     power, log_scale, edge = (state[key] for key in ("power", "log_scale", "edge"))
     if abs(power) < _LEAST_POWER:
-        return Curve(
-            lambda y: _log(y) - log_scale, lambda z: _exp(z + log_scale)
-        )
+        return Curve(lambda y: _log(y) - log_scale, lambda z: _exp(z + log_scale))
     slope = math.exp(power * edge)
     limit = math.expm1(power * edge) / power
 

@@ -1,10 +1,10 @@
 """Write a fitted regressor as an ONNX file."""
 
-import importlib.util
 import json
 import os
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +81,7 @@ def export_onnx(
     """
     asked = _checked_levels(levels)
     _check_model(model)
-    if importlib.util.find_spec("onnx") is None:
+    if find_spec("onnx") is None:
         raise ModuleNotFoundError(
             "export_onnx needs the package onnx. Run: pip install 'calibrant[onnx]'"
         )
@@ -131,8 +131,11 @@ def _proto(model: CalibratedRegressor, levels: "np.ndarray[Any, Any]") -> "Model
     written = graph.finished(
         "calibrant",
         [info("features", "rows", model.n_features_in_)],
-        [info("mean", "rows"), info("std", "rows")]
-        + [info("quantiles", "rows", len(levels))],
+        [
+            info("mean", "rows"),
+            info("std", "rows"),
+            info("quantiles", "rows", len(levels)),
+        ],
     )
     proto = helper.make_model(
         written,
@@ -173,7 +176,7 @@ def _write(path: Path, content: bytes) -> Path:
             beside.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(
-            f"{path} cannot be written: {error}. Its parent must be a folder with room, "
-            "in which you may write."
+            f"{path} cannot be written: {error}. Its parent must be a folder with "
+            "room, in which you may write."
         ) from error
     return path
