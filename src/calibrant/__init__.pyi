@@ -3,6 +3,7 @@ from ._checks import UnsupportedError as UnsupportedError
 from ._version import __version__ as __version__
 from .contracts import PitValues as PitValues
 from .distributions import DISTRIBUTIONS as DISTRIBUTIONS
+from .distributions.censored import Censored as Censored
 from .distributions.conversion import as_distribution as as_distribution
 from .distributions.empirical import Empirical as Empirical
 from .distributions.gaussian import Gaussian as Gaussian

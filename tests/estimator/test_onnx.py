@@ -106,6 +106,7 @@ def check(
         np.testing.assert_allclose(one[0], all_of_them[0], atol=1e-5 * true_std[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recalibrator", [None, "scale", "beta", "smooth", "empirical", "isotonic"]
 )
@@ -126,10 +127,20 @@ def test_predicts_what_the_model_predicts(
     check(fitted(recalibrator=recalibrator, **settings), tmp_path, atol=3e-4)
 
 
-@pytest.mark.parametrize("recalibrator", [None, "scale", "beta", "empirical"])
-@pytest.mark.parametrize("transform", ["identity", "log", "box_cox", "yeo_johnson"])
+@pytest.mark.parametrize(
+    ("transform", "recalibrator"),
+    [
+        ("identity", "beta"),
+        ("log", None),
+        ("log", "scale"),
+        ("log", "beta"),
+        ("box_cox", "empirical"),
+        ("yeo_johnson", "smooth"),
+        ("yeo_johnson", "empirical"),
+    ],
+)
 def test_holds_the_transform_of_the_target(
-    recalibrator: str | None, transform: str, tmp_path: Path
+    transform: str, recalibrator: str | None, tmp_path: Path
 ) -> None:
     y = 2 + rows(120)[1]
     y = y - min(0.0, y.min() - 0.5)
@@ -147,7 +158,6 @@ def test_holds_members_with_transforms_of_their_own(tmp_path: Path) -> None:
         np.exp(rows(120)[1]),
         target_transform="yeo_johnson",
         recalibrate_on="out_of_bag",
-        recalibrator="scale",
         members=16,
     )
     assert len({id(each) for each in model.model_.members.transforms}) == 16
@@ -160,17 +170,28 @@ def test_holds_the_heads(recalibrator: str | None, head: str, tmp_path: Path) ->
     check(fitted(recalibrator=recalibrator, head=head), tmp_path, atol=1e-3, count=50)
 
 
-@pytest.mark.parametrize("recalibrator", [None, "scale", "beta", "empirical"])
-@pytest.mark.parametrize("bounds", [(-1.0, np.inf), (-np.inf, 4.0), (-1.0, 4.0)])
-@pytest.mark.parametrize("piled", [False, True])
+@pytest.mark.parametrize(
+    ("bounds", "recalibrator"),
+    [
+        ((-1.0, np.inf), None),
+        ((-1.0, np.inf), "beta"),
+        ((-np.inf, 4.0), "empirical"),
+        ((-1.0, 4.0), "scale"),
+        ((-1.0, 4.0), "smooth"),
+    ],
+)
 def test_holds_bounds(
-    recalibrator: str | None, bounds: tuple[float, float], piled: bool, tmp_path: Path
+    bounds: tuple[float, float], recalibrator: str | None, tmp_path: Path
 ) -> None:
     y = rows(120)[1].clip(-0.9, 3.9)
-    if piled:  # then the law is cut after its recalibration
-        y[:8] = max(bounds[0], min(bounds[1], 4.0)) if bounds[0] == -np.inf else -1.0
     model = fitted(y, recalibrator=recalibrator, bounds=bounds)
     check(model, tmp_path, atol=1e-3, count=50)
+
+
+def test_mass_on_a_bound_is_not_exported(tmp_path: Path) -> None:
+    y = rows(120)[1].clip(0, None)
+    with pytest.raises(UnsupportedError, match="targets stand on its bounds"):
+        export_onnx(fitted(y, bounds=(0.0, np.inf)), tmp_path / "model.onnx")
 
 
 def test_a_law_far_beyond_its_bounds_is_put_on_the_nearer_one(tmp_path: Path) -> None:
@@ -344,14 +365,18 @@ def test_rules_know_the_moments(family: Any) -> None:
     assert fourth == pytest.approx(3.0 if family is NORMAL else 24.0, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", ["log", "box_cox", "yeo_johnson", "logit"])
-@pytest.mark.parametrize("power", [None, -0.7, 0.0, 1e-12, 0.6, 1.4, 2.0])
-def test_transforms_are_those_of_the_library(name: str, power: float | None) -> None:
-    options = {} if power is None else {"power": power}
-    if power is not None and (
-        name in ("log", "logit") or (name == "yeo_johnson" and power < 0)
-    ):
-        pytest.skip("it has no such power")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("log", {}),
+        ("logit", {}),
+        *(("box_cox", {"power": each}) for each in (-0.7, 0.0, 1e-12, 0.6, 2.0)),
+        *(("yeo_johnson", {"power": each}) for each in (0.0, 1e-12, 0.6, 1.4, 2.0)),
+    ],
+)
+def test_transforms_are_those_of_the_library(
+    name: str, options: dict[str, float]
+) -> None:
     y = np.linspace(0.05, 0.95, 40) if name == "logit" else np.linspace(0.1, 9, 40)
     transform: Any = TRANSFORMS[name](**options).fit(y)
     curve = curve_of(transform)
@@ -361,7 +386,7 @@ def test_transforms_are_those_of_the_library(name: str, power: float | None) -> 
     np.testing.assert_allclose(evaluated(curve.inverse, z), y, rtol=1e-7)
     wide = np.linspace(2 * z.min() - 1, 2 * z.max() + 1, 40)
     wanted = transform.inverse(wide).numpy()
-    np.testing.assert_allclose(evaluated(curve.inverse, wide), wanted, rtol=1e-6)
+    np.testing.assert_allclose(evaluated(curve.inverse, wide), wanted, 1e-6, 1e-40)
 
 
 def test_the_example_runs(

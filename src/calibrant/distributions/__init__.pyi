@@ -2,6 +2,7 @@ import calibrant._table as _table
 
 from .base import AbstractDistribution as AbstractDistribution
 from .cdf_law import CdfLaw as CdfLaw
+from .censored import Censored as Censored
 from .conversion import as_distribution as as_distribution
 from .empirical import Empirical as Empirical
 from .gaussian import Gaussian as Gaussian

@@ -1,5 +1,6 @@
 """Who learns from which rows, and which rows tell how well."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ from calibrant.estimator._folds import Blocks, Labels
 
 __all__ = ["DESIGNS", "Design", "Unit", "design_for"]
 
+# A fold with more than this share of the rows leaves too few to learn from.
+_LARGEST_FOLD = 0.55
 # A row's law must come from this many members that have not seen it.
 _FEWEST_UNSEEN = 2
 
@@ -95,6 +98,15 @@ def _cross_fit(wish: _Wish) -> Design:
         members = tuple(range(len(rows), len(rows) + wish.members))
         rows += [np.flatnonzero(folds != fold)] * wish.members
         units.append(Unit(members, own, len(own) / len(folds)))
+    largest = max(unit.weight for unit in units)
+    if largest > _LARGEST_FOLD:
+        warnings.warn(
+            f"one fold holds {largest:.0%} of the rows, because groups or equal "
+            "features are not cut: the members that learn without it see little, and "
+            'their law weighs most. Use smaller groups, or recalibrate_on="held_out".',
+            UserWarning,
+            stacklevel=6,
+        )
     return Design(tuple(rows), tuple(units))
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from calibrant._checks import InputError, find_part
 from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.censored import Censored
 from calibrant.distributions.mixture import Mixture
-from calibrant.distributions.truncated import Truncated
 from calibrant.estimator._design import Design, Unit
 from calibrant.estimator._folds import Blocks, Labels
 from calibrant.estimator._members import Architecture, Members, center_and_scale
@@ -23,7 +23,14 @@ from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.training import History, Recipe, TrainingData, train
 
-__all__ = ["Fitted", "Table", "fit_members", "fit_recalibrators", "unseen_laws"]
+__all__ = [
+    "Fitted",
+    "Table",
+    "fit_members",
+    "fit_recalibrators",
+    "fresh_recalibrator",
+    "unseen_laws",
+]
 
 Array = npt.NDArray[np.float64]
 
@@ -53,6 +60,16 @@ class Table:
     grid: TargetGrid | None = None
     bounds: tuple[float, float] | None = None
 
+    def part(self, rows: Labels) -> "Table":
+        """Return some of the rows."""
+        return replace(
+            self,
+            x=self.x[rows],
+            y=self.y[rows],
+            blocks=self.blocks.part(rows),
+            weights=None if self.weights is None else self.weights[rows],
+        )
+
     @property
     def first_bounds(self) -> tuple[float, float] | None:
         """Where laws are cut before their recalibration: unless targets pile up there.
@@ -63,7 +80,7 @@ class Table:
 
     @property
     def last_bounds(self) -> tuple[float, float] | None:
-        """Where the recalibrated law is cut."""
+        """Bounds on which targets pile up: the recalibrated law gets mass there."""
         return self.bounds if self._piled else None
 
     @property
@@ -82,7 +99,7 @@ class Fitted:
     units, recalibrators
         What the predicted law is a mixture of, and the correction of each.
     bounds
-        Where the recalibrated law is cut, or None.
+        Where the recalibrated law has mass of its own, or None.
     """
 
     members: Members
@@ -101,7 +118,7 @@ class Fitted:
             laws.append(law)
         weights = [unit.weight for unit in self.units]
         law = laws[0] if len(laws) == 1 else Mixture(laws, weights)
-        return law if self.bounds is None else Truncated(law, *self.bounds)
+        return law if self.bounds is None else Censored(law, *self.bounds)
 
 
 def fit_members(
@@ -192,10 +209,13 @@ def _targets(
 ) -> tuple[list[Any], tuple[Array, Array], Tensor]:
     """Transform and standardize the targets as each member's own rows say."""
     made: dict[int, tuple[Any, Array, float, float]] = {}
+    shared: dict[Any, Any] = {}
     for rows in design.rows:
         if id(rows) in made:
             continue
         transform = architecture.fitted_transform(table.y[rows])
+        # Members with equal transforms share one, and so make one mixture before it.
+        transform = shared.setdefault(_text(transform), transform)
         z = table.y
         if transform is not None:
             z = transform.forward(torch.from_numpy(table.y)).numpy()
@@ -207,6 +227,14 @@ def _targets(
     standardized = [(z - center) / scale for _, z, center, scale in each]
     ready = torch.from_numpy(np.stack(standardized).astype(np.float32))
     return [part[0] for part in each], (centers, scales), ready
+
+
+def _text(transform: Any) -> object:  # noqa: ANN401
+    """What tells transforms apart: all that they learned, or else who they are."""
+    try:
+        return transform.to_json()
+    except (AttributeError, InputError):
+        return id(transform)
 
 
 def _standardize_inputs(
@@ -262,7 +290,7 @@ def fit_recalibrators(
         if recalibrator is None or len(unit.calibration) == 0:
             fitted.append(None)
             continue
-        fresh = _fresh(recalibrator)
+        fresh = fresh_recalibrator(recalibrator)
         y = torch.from_numpy(table.y[unit.calibration])
         if table.grid is not None and hasattr(fresh, "fit_pit"):
             # The map of plain PIT values would learn the steps of the rounding.
@@ -273,7 +301,10 @@ def fit_recalibrators(
     return tuple(fitted)
 
 
-def _fresh(recalibrator: Any) -> Any:  # noqa: ANN401
+def fresh_recalibrator(recalibrator: Any) -> Any:  # noqa: ANN401
+    """Make an unfitted recalibrator from a name, a class or an object."""
+    if isinstance(recalibrator, type):
+        return recalibrator()
     if isinstance(recalibrator, str):
         if recalibrator == "conformal_interval":
             raise InputError(

@@ -116,6 +116,12 @@ def _refuse_gaps(values: npt.NDArray[Any], name: str, remedy: str) -> None:
 def _moments(time: npt.NDArray[Any]) -> Labels:
     """Number the moments in their order."""
     _refuse_gaps(time, "time", "Leave rows without a time out.")
+    if any(isinstance(each, str) for each in time[:1].tolist()):
+        raise InputError(
+            f"time must be numbers or dates, got text such as {time[0]!r}, whose "
+            "alphabetical order is rarely that of time. Convert it: "
+            "pandas.to_datetime(time)."
+        )
     try:
         _, moments = np.unique(time, return_inverse=True)
     except TypeError as error:
@@ -146,6 +152,10 @@ class Blocks:
             )
         self.labels = labels
         self.time = None if time is None else _moments(time)
+
+    def part(self, rows: Labels) -> "Blocks":
+        """Return some of the rows, in the same blocks."""
+        return Blocks(self.labels[rows], None if self.time is None else self.time[rows])
 
     def folds(self, count: int, random: np.random.Generator) -> Labels:
         """Cut all rows into folds of about equal size; the fold of each row.

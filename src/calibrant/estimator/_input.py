@@ -44,7 +44,8 @@ def read_table(
         x, y = validate_data(
             model, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2
         )
-    target = _checked_target(y, model.bounds)
+    bounds = _full_bounds(model.bounds)
+    target = _checked_target(y, bounds)
     times = None if time is None else np.asarray(time)
     return Table(
         x=x,
@@ -52,7 +53,7 @@ def read_table(
         blocks=Blocks(linked_rows(x, groups, time=times), times),
         weights=None if sample_weight is None else _weights(sample_weight, x),
         grid=detect_grid(target),
-        bounds=model.bounds,
+        bounds=bounds,
     )
 
 
@@ -61,6 +62,14 @@ def read_features(model: Any, X: Any) -> Array:  # noqa: ANN401
     with np.errstate(invalid="ignore"):
         x: Array = validate_data(model, X, dtype=np.float64, reset=False)
     return x
+
+
+def _full_bounds(bounds: Any) -> Any:  # noqa: ANN401
+    """Let None stand for a bound that is not there."""
+    if bounds is None or np.shape(bounds) != (2,):
+        return bounds
+    low, high = bounds
+    return (-np.inf if low is None else low, np.inf if high is None else high)
 
 
 def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
@@ -86,7 +95,7 @@ def _check_bounds(bounds: Any, target: Array) -> None:  # noqa: ANN401
     if np.shape(bounds) != (2,) or not bounds[0] < bounds[1]:
         raise InputError(
             f"bounds must be (low, high) with low < high, got {bounds}. For one bound "
-            "alone use inf or -inf for the other."
+            "alone use None for the other."
         )
     outside = (target < bounds[0]) | (target > bounds[1])
     if outside.any():

@@ -93,14 +93,22 @@ def _choose(
     if model.strength != "auto":
         return with_design(design)(strengths[0]), strengths[0], None
     honest = strategy_of(model) in _HONEST
-    # Without laws for unseen rows in the design itself, folds supply them.
-    looked_at = design if honest else _design(model, table, "cross_fit", seed)
-    trained, path = sweep(
-        strengths, with_design(looked_at), table, rule=model.strength_rule
+    if honest:
+        trained, path = sweep(
+            strengths, with_design(design), table, rule=model.strength_rule
+        )
+        return trained, path.chosen, path
+    # Without laws for unseen rows in the design itself, folds supply them: folds of the
+    # rows to learn from, since a map's rows must not have a say in the strength.
+    learned = table.part(design.rows[0])
+    folds = _design(model, learned, "cross_fit", seed)
+    _, path = sweep(
+        strengths,
+        lambda strength: _train(model, learned, folds, strength, seed),
+        learned,
+        rule=model.strength_rule,
     )
-    if not honest:
-        trained = with_design(design)(path.chosen)
-    return trained, path.chosen, path
+    return with_design(design)(path.chosen), path.chosen, path
 
 
 def _train(
@@ -114,7 +122,7 @@ def _train(
         table,
         design,
         architecture_of(model),
-        recipe_of(model, strength, len(design.rows[0])),
+        recipe_of(model, strength, max(len(rows) for rows in design.rows)),
         seed=seed,
         validation_share=model.validation_share,
         options=training_options(model, strength),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from calibrant._checks import InputError, check_between
+from calibrant.estimator._fitting import fresh_recalibrator
 from calibrant.estimator._members import Architecture
 from calibrant.training import Recipe
 
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 _LAWS = ("mixture", "moment_matched")
+_RULES = ("crps", "nll")
 
 
 def check_settings(model: "CalibratedRegressor") -> None:
@@ -41,11 +43,31 @@ def check_settings(model: "CalibratedRegressor") -> None:
             "hidden must be a list with the units of each hidden layer, got "
             f"{model.hidden!r}. For one layer write ({model.hidden},)."
         )
-    if model.law not in _LAWS:
-        raise InputError(
-            f'law must be "mixture" or "moment_matched", got {model.law!r}.'
-        )
+    for name, choices in (("law", _LAWS), ("strength_rule", _RULES)):
+        if getattr(model, name) not in choices:
+            raise InputError(
+                f'{name} must be "{choices[0]}" or "{choices[1]}", got '
+                f"{getattr(model, name)!r}."
+            )
+    _check_parts(model)
     strengths_of(model)
+
+
+def _check_parts(model: "CalibratedRegressor") -> None:
+    """Refuse parts that cannot work, before they cost a training."""
+    if model.loss in ("squared_error", "absolute_error"):
+        raise InputError(
+            f"loss={model.loss!r} does not look at the spread, which would stay "
+            'untrained. Use "nll", "crps" or "beta_nll".'
+        )
+    if isinstance(model.network, torch.nn.Module):
+        raise InputError(
+            "network must be a name or a function of the number of features that "
+            "makes a new module, got a module. Many are trained: write "
+            "network=lambda features: YourModule(features)."
+        )
+    if model.recalibrator is not None:
+        fresh_recalibrator(model.recalibrator)
 
 
 def strengths_of(model: "CalibratedRegressor") -> list[float]:

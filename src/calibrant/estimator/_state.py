@@ -54,7 +54,8 @@ def save(
     places = {id(each): place for place, each in enumerate(distinct)}
     description = {
         "parameters": {
-            name: _plain(value, name) for name, value in model.get_params(False).items()
+            name: _plain(value, name)
+            for name, value in model.fitted_parameters_.items()
         },
         "features": model.n_features_in_,
         "feature_names": _names(model),
@@ -69,6 +70,7 @@ def save(
         ],
         "recalibrators": [_text(each) for each in fitted.recalibrators],
         "cut_first": members.bounds is not None,
+        "bounds": _plain(members.bounds or fitted.bounds, "bounds"),
     }
     return write_folder(
         folder, arrays=arrays, description=description, kind=KIND, overwrite=overwrite
@@ -79,10 +81,9 @@ def restored_model(
     state: Mapping[str, Any],
     arrays: Mapping[str, Tensor],
     architecture: Architecture,
-    bounds: tuple[float, float] | None,
 ) -> Fitted:
     """Make the networks again and fill them with the arrays."""
-    places = state["transform_of_member"]
+    places, bounds = state["transform_of_member"], _restored(state["bounds"])
     distinct = [
         None if text is None else transform_from_json(text)
         for text in state["transforms"]

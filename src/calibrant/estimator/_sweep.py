@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from calibrant._checks import UnsupportedError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator._design import Unit
 from calibrant.estimator._fitting import Table
@@ -66,7 +67,10 @@ def measure(laws: UnitLaws, table: Table) -> Measures:
     crps, nll = [], []
     for unit, law in laws:
         y = _targets(unit, table)
-        crps.append(law.crps(y))
+        try:
+            crps.append(law.crps(y))
+        except UnsupportedError:  # a law without a mean: the rule can be "nll"
+            crps.append(torch.full_like(y, torch.nan))
         nll.append(-law.log_prob(y))
     return Measures(
         calibration_error=calibration_error(unseen_pit(laws, table)[1]),

@@ -41,8 +41,9 @@ def load(
     Returns
     -------
     CalibratedRegressor
-        Fitted. Parameters that were functions and matter for training alone
-        (callbacks, a regularizer of your own) have their defaults.
+        Fitted. Parameters that were objects and matter for another training alone
+        (callbacks, a regularizer, recalibrator or transform of your own making) have
+        their defaults: hand them in to train it again.
 
     Examples
     --------
@@ -64,5 +65,6 @@ def load(
     if state["strength_path"] is not None:
         model.strength_path_ = StrengthPath.from_dict(numbers(state["strength_path"]))
     model.history_ = [History(**numbers(each)) for each in state["history"]]
-    model.model_ = restored_model(state, arrays, architecture_of(model), model.bounds)
+    model.model_ = restored_model(state, arrays, architecture_of(model))
+    model.fitted_parameters_ = dict(model.get_params(deep=False))
     return model

@@ -66,8 +66,9 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
         law is that of the target itself, and so is its likelihood.
     bounds
-        Least and largest possible target: laws are cut there and scaled up, before the
-        recalibration; if targets stand on a bound, after it, which costs calibration.
+        Least and largest possible target, None for none. Laws are cut there and scaled
+        up before the recalibration. If targets stand on a bound, the law has mass of
+        its own there instead, and ``log_prob`` is the logarithm of that (``Censored``).
     loss
         ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
     regularizer, sort, conditional
@@ -122,13 +123,17 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         The sweep of ``strength="auto"``, a ``StrengthPath``.
     history_
         Curves of the training, a list of ``History``.
+    fitted_parameters_
+        The parameters that it was fitted with, which ``save`` writes.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
     What is guaranteed. Let rows be exchangeable, no rows be linked (equal features,
-    groups, time), and ``recalibrator="empirical"``. Given its members, a fold and a new
+    groups, time), no PIT values tie (a rounded target), the strength be a number (one
+    that is chosen has seen all folds), no bounds hold targets, and
+    ``recalibrator="empirical"``. Given its members, a fold and a new
     row are exchangeable, so :math:`R_k(F_{-k}(Y))` is a p-value up to
     :math:`1/(n_k + 1)`, and an average of p-values is at most twice too small (Vovk and
     Wang 2020, as behind CV+). With folds of m rows or more,
@@ -313,6 +318,7 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         if outcome.path is not None:
             self.strength_path_ = outcome.path
         self.model_ = outcome.fitted
+        self.fitted_parameters_ = dict(self.get_params(deep=False))
         return self
 
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401

@@ -80,7 +80,10 @@ class MLPStack(nn.Module):
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for rows, columns in pairwise(sizes):
             for each, shape in ((self.weights, rows), (self.biases, 1)):
-                values = torch.rand(members, shape, columns, generator=generator)
+                # Drawn as float32 whatever the default, so that a seed means the same.
+                values = torch.rand(
+                    (members, shape, columns), generator=generator, dtype=torch.float32
+                ).to(torch.get_default_dtype())
                 each.append(nn.Parameter((2 * values - 1) / math.sqrt(rows)))
         self.register_buffer("center", torch.zeros(members, 1, features))
         self.register_buffer("scale", torch.ones(members, 1, features))

@@ -206,7 +206,8 @@ class Trainer:
             return None, None
         rows, real = self.held_out
         scores, pits = [], []
-        self.network.eval()
+        # What predicts by passes with dropout is judged by one of them.
+        self.network.train(getattr(self.network, "passes", 1) > 1 and self.stacked)
         with torch.no_grad():
             for part in rows.split(_CHUNK, dim=1):
                 place = f"the held-out rows after epoch {epoch}"

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from calibrant._checks import UnsupportedError
 from calibrant.estimator._fitting import Fitted
 from calibrant.estimator.onnx._cells import edges_of, in_blocks, whole_moments
 from calibrant.estimator.onnx._cut import Cut
@@ -18,8 +19,6 @@ __all__ = ["Law", "law_of"]
 
 Array = npt.NDArray[np.float64]
 
-# Tail probability of the bracket of a law that is cut last.
-_TAIL = 1e-12
 # Halvings of the bracket of a quantile, of which a law that is cut has a wide one.
 _STEPS, _STEPS_IF_CUT = 64, 110
 # Cells for the mean of a unit that is cut.
@@ -28,7 +27,7 @@ _CELLS = 1024
 
 @dataclass(frozen=True)
 class Law:
-    """The mixture of the units, cut at the bounds.
+    """The mixture of the units.
 
     Attributes
     ----------
@@ -36,21 +35,18 @@ class Law:
         Where it is.
     units
         What it is a mixture of.
-    cut
-        The bounds at which it is cut, or None.
     """
 
     graph: Graph
     units: tuple[UnitLaw, ...]
-    cut: Cut | None = None
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are bounds, before or after the recalibration."""
-        return self.cut is not None or any(unit.cut is not None for unit in self.units)
+        """Whether there are bounds."""
+        return any(unit.cut is not None for unit in self.units)
 
-    def uncut_tails(self, y: Value) -> tuple[Value, Value]:
-        """Cdf and survival without the last bounds, at values ``(a, n)``."""
+    def tails(self, y: Value) -> tuple[Value, Value]:
+        """Cdf and survival at values ``(a, n)``."""
         pairs = [(unit.mapped_tails(y), unit.weight) for unit in self.units]
         cdf, survival = (
             self.graph.total([tails[side] * weight for tails, weight in pairs])
@@ -58,21 +54,12 @@ class Law:
         )
         return cdf, survival
 
-    def tails(self, y: Value) -> tuple[Value, Value]:
-        """Cdf and survival at values ``(a, n)``."""
-        return self.uncut_tails(y) if self.cut is None else self.cut.tails(y)
-
     def quantiles(self, levels: Array) -> Value:
         """Smallest values whose cdf reaches the levels ``(k,)``, ``(k, n)``.
 
         The quantile of a mixture lies between those of its components.
         """
-        if self.cut is None:
-            low, high = self._extremes(levels)
-        else:
-            ends = np.array([_TAIL, 1 - _TAIL])
-            low, high = (end.clip(*self.cut.bounds) for end in self._extremes(ends))
-            low, high = low.rows(0, 1), high.rows(1, None)
+        low, high = self._extremes(levels)
         room = np.zeros((len(levels), 1))
         return self._halve(low + room, high + room, levels[:, None])
 
@@ -114,6 +101,11 @@ def law_of(fitted: Fitted, features: Value) -> Law:
     features
         Raw features ``(n, d)``, float64, finite.
     """
+    if fitted.bounds is not None:
+        raise UnsupportedError(
+            "a model whose targets stand on its bounds predicts mass there, which is "
+            "not exported. Leave bounds out, or clip what the file predicts."
+        )
     members = fitted.members
     outputs = outputs_of(features, members)
     units = []
@@ -130,10 +122,7 @@ def law_of(fitted: Fitted, features: Value) -> Law:
             features.graph, tuple(parts), correction_of(recalibrator), unit.weight
         )
         units.append(_stretched(_cut(law, members.bounds)))
-    whole = Law(features.graph, tuple(units))
-    if fitted.bounds is None:
-        return whole
-    return replace(whole, cut=Cut(whole.uncut_tails, fitted.bounds, _zeros(units[0])))
+    return Law(features.graph, tuple(units))
 
 
 def _zeros(unit: UnitLaw) -> Value:

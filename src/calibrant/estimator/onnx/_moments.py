@@ -37,8 +37,6 @@ def mean_and_spread(law: Law) -> Moments:
     an integral of a small difference. A law with bounds is integrated as a whole.
     """
     center = law.graph.total([unit.center * unit.weight for unit in law.units])
-    if law.cut is not None:
-        center = center.clip(*law.cut.bounds)
     if law.is_cut:
         first, second = _if_cut(law, center)
     else:
@@ -137,8 +135,6 @@ def _if_cut(law: Law, center: Value) -> Moments:
     low, high = ends.rows(0, 1), ends.rows(1, None)
     even = (high - low) * np.linspace(0, 1, _EVEN_CELLS + 1)[:, None] + low
     edges = edges_of(law.units, _CELLS)
-    if law.cut is not None:
-        edges = edges.clip(*law.cut.bounds)
     size = _CELLS + _EVEN_CELLS + 2
     edges = ascending(law.graph.join([edges, even]), size)
     tails = in_blocks(edges, law.tails, size, law.units)
