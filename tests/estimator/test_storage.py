@@ -74,7 +74,9 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda each: "-".join(each) or "default")
+@pytest.mark.parametrize(
+    "settings", SETTINGS, ids=lambda each: "-".join(each) or "default"
+)
 def test_round_trip(
     settings: dict[str, Any], cheap: Make, shares: Rows, tmp_path: Path
 ) -> None:

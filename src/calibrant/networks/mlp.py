@@ -77,16 +77,17 @@ class MLPStack(nn.Module):
                 f"members={members}."
             )
         self.members, self.threshold = members, drop_threshold(dropout)
+        self.register_buffer("center", torch.zeros(members, 1, features))
+        self.register_buffer("scale", torch.ones(members, 1, features))
         self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
         for rows, columns in pairwise(sizes):
             for each, shape in ((self.weights, rows), (self.biases, 1)):
                 # Drawn as float32 whatever the default, so that a seed means the same.
                 values = torch.rand(
                     (members, shape, columns), generator=generator, dtype=torch.float32
-                ).to(torch.get_default_dtype())
-                each.append(nn.Parameter((2 * values - 1) / math.sqrt(rows)))
-        self.register_buffer("center", torch.zeros(members, 1, features))
-        self.register_buffer("scale", torch.ones(members, 1, features))
+                )
+                values = ((2 * values - 1) / math.sqrt(rows)).to(self.center.dtype)
+                each.append(nn.Parameter(values))
 
     @property
     def factor(self) -> float:

@@ -1,0 +1,126 @@
+"""Parameters that cannot work are refused before anything is trained."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from calibrant import CalibratedRegressor, Censored, InputError, load
+from calibrant.recalibration import RECALIBRATORS
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(-1, 1, (60, 2))
+Y = X[:, 0] + 0.3 * RANDOM.standard_normal(60)
+CHEAP: dict[str, Any] = {
+    "epochs": 2,
+    "members": 1,
+    "folds": 2,
+    "hidden": (4,),
+    "random_state": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"network": torch.nn.Linear(2, 2)}, "makes a new module, got a module"),
+        ({"loss": "squared_error"}, "does not look at the spread"),
+        ({"strength_rule": "rmse"}, 'strength_rule must be "crps" or "nll"'),
+        ({"recalibrator": "emprical"}, "Did you mean 'empirical'"),
+        ({"recalibrator": "conformal_interval"}, "gives intervals"),
+    ],
+)
+def test_they_do_not_cost_a_training(
+    changes: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        pytest.fail("training began")
+
+    monkeypatch.setattr("calibrant.estimator._fitting.train", refuse)
+    with pytest.raises(InputError, match=words):
+        CalibratedRegressor(**(CHEAP | changes)).fit(X, Y)
+
+
+def test_a_recalibrator_may_be_a_class() -> None:
+    by_name = CalibratedRegressor(**CHEAP, recalibrator="empirical").fit(X, Y)
+    by_class = CalibratedRegressor(
+        **CHEAP, recalibrator=RECALIBRATORS["empirical"]
+    ).fit(X, Y)
+    expected = by_name.predict_quantiles(X)
+    np.testing.assert_array_equal(by_class.predict_quantiles(X), expected)
+
+
+def test_none_stands_for_a_bound_that_is_not_there(tmp_path: Path) -> None:
+    target = np.exp(Y)
+    model = CalibratedRegressor(**CHEAP, bounds=(0.0, None)).fit(X, target)
+    assert model.predict_quantiles(X, [1e-6]).min() >= 0
+    again = load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+
+
+def test_targets_on_a_bound_get_mass_there() -> None:
+    target = np.maximum(Y, 0.0)
+    model = CalibratedRegressor(**CHEAP, bounds=(0.0, None)).fit(X, target)
+    law = model.predict_distribution(X)
+    assert isinstance(law, Censored)
+    assert law.cdf(np.zeros(60)).min() > 0
+    assert np.isfinite(-law.log_prob(target).numpy()).all()
+    covered = model.predict_interval(X, 0.9)
+    zero = target == 0
+    assert (covered[zero, 0] == 0).mean() > 0.5
+
+
+def test_a_fold_with_most_of_the_rows_is_warned_of() -> None:
+    groups = np.r_[np.zeros(36), 1 + np.arange(24)]
+    with pytest.warns(UserWarning, match="one fold holds 60%"):
+        CalibratedRegressor(**(CHEAP | {"folds": 3})).fit(X, Y, groups=groups)
+
+
+def test_text_is_no_time() -> None:
+    with pytest.raises(InputError, match="to_datetime"):
+        CalibratedRegressor(**CHEAP).fit(X, Y, time=[f"{i}/1/2020" for i in range(60)])
+
+
+def test_what_was_fitted_is_saved_not_what_was_set_later(tmp_path: Path) -> None:
+    model = CalibratedRegressor(**CHEAP).fit(X, Y)
+    expected = model.predict_interval(X)
+    model.set_params(hidden=(9,), law="moment_matched", bounds=(-0.1, 0.1))
+    again = load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_interval(X), expected)
+    assert again.hidden == (4,)
+
+
+def test_a_seed_means_the_same_under_any_default_float_type() -> None:
+    expected = CalibratedRegressor(**CHEAP).fit(X, Y).predict_interval(X)
+    torch.set_default_dtype(torch.float32)
+    found = CalibratedRegressor(**CHEAP).fit(X, Y).predict_interval(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_rows_of_the_map_have_no_say_in_the_strength() -> None:
+    settings = CHEAP | {"strength": "auto", "strength_grid": (0.0, 5.0)}
+    model = CalibratedRegressor(**settings, recalibrate_on="held_out").fit(X, Y)
+    (unit,) = model.model_.units
+    target = Y.copy()
+    target[unit.calibration] += 3.0
+    other = CalibratedRegressor(**settings, recalibrate_on="held_out").fit(X, target)
+    np.testing.assert_array_equal(
+        other.strength_path_.calibration_error, model.strength_path_.calibration_error
+    )
+
+
+def test_members_with_equal_transforms_share_one_mixture() -> None:
+    settings = CHEAP | {"members": 12, "recalibrate_on": "out_of_bag"}
+    model = CalibratedRegressor(
+        **(settings | {"held_out_share": 0.4}), target_transform="log"
+    ).fit(X, np.exp(Y))
+    assert len({id(each) for each in model.model_.members.transforms}) == 1
+
+
+def test_many_levels_are_those_asked_one_by_one() -> None:
+    law = CalibratedRegressor(**CHEAP).fit(X, Y).predict_distribution(X[:7])
+    levels = np.linspace(0.01, 0.99, 33)
+    each = np.stack([law.quantile(level).numpy() for level in levels], axis=-1)
+    np.testing.assert_allclose(law.quantiles(levels).numpy(), each, rtol=1e-9)
