@@ -73,7 +73,7 @@ def test_a_network_that_memorizes_is_still_calibrated(
     flattered = covered(cheap(**settings, recalibrate_on="train").fit(*rows), fresh)
     # 160 PIT values tell a coverage of 0.9 up to 0.024; three of that, and more above,
     # because a mixture of folds is wider than each of them.
-    assert 0.82 < honest < 0.99
+    assert 0.82 < honest < 0.995  # mixing calibrated laws widens them
     assert flattered < 0.6
 
 

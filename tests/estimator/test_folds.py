@@ -291,7 +291,7 @@ class TestTime:
         "time",
         [
             [3.5, 1.0, 2.0],
-            ["c", "a", "b"],
+            ["2022-03-01", "2020-01-31", "2021-12-01"],
             np.asarray(pd.to_datetime(["2022", "2020", "2021"])),
             np.array(pd.to_datetime(["2022", "2020", "2021"]), dtype=object),
         ],

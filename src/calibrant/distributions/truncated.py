@@ -167,7 +167,7 @@ class Truncated(AbstractDistribution):
             return None
         inside = self._inside()
         mass = inside.log_mass.exp()
-        if bool((mass < _MUCH).any()):
+        if bool((inside.empty | (mass < _MUCH)).any()):
             return None
         y = value.double().clamp(self._low, self._high)
         cdf = (self._base._cdf(y) - inside.low.cdf).clamp_min(0) / mass

@@ -11,8 +11,8 @@ from calibrant.estimator._folds import Blocks, Labels
 
 __all__ = ["DESIGNS", "Design", "Unit", "design_for"]
 
-# A fold with more than this share of the rows leaves too few to learn from.
-_LARGEST_FOLD = 0.55
+# A fold with more than this share of the rows, or twice its part, leaves too few.
+_LARGEST_FOLD = 0.75
 # A row's law must come from this many members that have not seen it.
 _FEWEST_UNSEEN = 2
 
@@ -99,7 +99,7 @@ def _cross_fit(wish: _Wish) -> Design:
         rows += [np.flatnonzero(folds != fold)] * wish.members
         units.append(Unit(members, own, len(own) / len(folds)))
     largest = max(unit.weight for unit in units)
-    if largest > _LARGEST_FOLD:
+    if largest > min(_LARGEST_FOLD, 2 / len(units)):
         warnings.warn(
             f"one fold holds {largest:.0%} of the rows, because groups or equal "
             "features are not cut: the members that learn without it see little, and "

@@ -113,15 +113,23 @@ def _refuse_gaps(values: npt.NDArray[Any], name: str, remedy: str) -> None:
         )
 
 
+def _dates(text: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
+    """Read dates as ISO 8601 writes them; the alphabet has another order than time."""
+    try:
+        return text.astype("datetime64[us]")
+    except (ValueError, TypeError):
+        raise InputError(
+            f"time must be numbers or dates, got text such as {str(text[0])!r}, whose "
+            "alphabetical order is rarely that of time. Convert it: "
+            "pandas.to_datetime(time)."
+        ) from None
+
+
 def _moments(time: npt.NDArray[Any]) -> Labels:
     """Number the moments in their order."""
     _refuse_gaps(time, "time", "Leave rows without a time out.")
     if any(isinstance(each, str) for each in time[:1].tolist()):
-        raise InputError(
-            f"time must be numbers or dates, got text such as {time[0]!r}, whose "
-            "alphabetical order is rarely that of time. Convert it: "
-            "pandas.to_datetime(time)."
-        )
+        time = _dates(time)
     try:
         _, moments = np.unique(time, return_inverse=True)
     except TypeError as error:
