@@ -42,7 +42,7 @@ checks: $(READY) ## Lint, format, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell src tests examples docs README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests examples bench docs README.md CHANGELOG.md CONTRIBUTING.md
 
 test: checks ## All checks and all tests, with branch coverage
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
