@@ -146,7 +146,11 @@ def test_infinite_members_that_add_up_to_nothing_known(tools: SimpleNamespace) -
 
 
 def test_laws_that_torch_refuses_because_of_nan(tools: SimpleNamespace) -> None:
-    network = Linear(lambda mean, raw: torch.distributions.Normal(mean, raw.exp()))
+    def normal(mean: torch.Tensor, raw: torch.Tensor) -> torch.distributions.Normal:
+        # Said here, because the default can be changed for the whole process.
+        return torch.distributions.Normal(mean, raw.exp(), validate_args=True)
+
+    network = Linear(normal)
     with pytest.raises(DivergedError, match=r"epoch 1, step 1\..*hold NaN") as caught:
         tools.fit(network, damaged(tools, 1), batch_size=64)
     assert isinstance(caught.value.__cause__, ValueError)
