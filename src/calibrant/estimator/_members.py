@@ -136,10 +136,10 @@ class Members:
         What they are.
     networks
         One stack, or a module for each member.
-    input_center, input_scale
-        What features are brought to order 1 with, shape ``(d,)``.
-    target_center, target_scale
-        Of each member's transformed targets, shape ``(members,)``.
+    inputs
+        Center and scale that bring features to order 1, each of shape ``(d,)``.
+    targets
+        Center and scale of each member's transformed targets, shape ``(members,)``.
     transforms
         Of each member's targets; members that share one hold the same object.
     bounds

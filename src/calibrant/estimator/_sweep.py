@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibrant._checks import UnsupportedError
+from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator._design import Unit
 from calibrant.estimator._fitting import Table
@@ -132,6 +132,11 @@ def sweep(
             break
     if failure is not None and not kept:
         raise failure
+    if not kept:
+        raise InputError(
+            f'strength_rule="{rule}" cannot choose: the {rule} of no strength is a '
+            'number. Laws without a mean have no CRPS; for them use "nll".'
+        )
     path = _path(tried, measures, rule, rows)
     return kept[path.chosen], path
 
