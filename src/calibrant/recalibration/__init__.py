@@ -49,4 +49,5 @@ def from_json(text: str) -> "Recalibrator":
     """
     from calibrant.recalibration._json import read_json
 
-    return read_json(text)
+    part: Recalibrator = read_json(text)
+    return part

@@ -54,7 +54,8 @@ def from_json(text: str) -> "TargetTransform":
     """
     from calibrant.transforms._json import read_json
 
-    return read_json(text)
+    part: TargetTransform = read_json(text)
+    return part
 
 
 def from_functions(
