@@ -5,13 +5,14 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import PitValues
+from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["Censored"]
 
 
-class Censored(AbstractDistribution):
+class Censored(DerivedDistribution):
     r"""The law of :math:`\min(\max(Y, a), b)`, with mass on the bounds themselves.
 
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
@@ -56,20 +57,6 @@ class Censored(AbstractDistribution):
             )
         self._base = base
         self._low, self._high = (each.to(base._like) for each in bounds)
-
-    @property
-    def base(self) -> AbstractDistribution:
-        """The law before its values are recorded."""
-        return self._base
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._base.batch_shape
-
-    @property
-    def _like(self) -> Tensor:
-        return self._base._like
 
     @property
     def _searched(self) -> bool:

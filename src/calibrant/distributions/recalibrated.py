@@ -7,6 +7,7 @@ from torch import Tensor
 
 from calibrant._checks import UnsupportedError, pit_from_cdf
 from calibrant.contracts import PitValues, UnitMap
+from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._joined_map import JoinedMap
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
@@ -19,7 +20,7 @@ from calibrant.distributions.base import AbstractDistribution
 __all__ = ["Recalibrated"]
 
 
-class Recalibrated(AbstractDistribution):
+class Recalibrated(DerivedDistribution):
     r"""The law with distribution function :math:`R(F(y))`, for each row.
 
     :math:`F` is the given law and :math:`R` an increasing map of [0, 1] onto itself,
@@ -74,27 +75,9 @@ class Recalibrated(AbstractDistribution):
             self._base, self._map = base, unit_map
 
     @property
-    def base(self) -> AbstractDistribution:
-        """The law before any recalibration."""
-        return self._base
-
-    @property
     def unit_map(self) -> UnitMap:
         """The map of its levels."""
         return self._map
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._base.batch_shape
-
-    @property
-    def _like(self) -> Tensor:
-        return self._base._like
-
-    @property
-    def _searched(self) -> bool:
-        return self._base._searched
 
     def __getitem__(self, rows: slice | Tensor) -> "Recalibrated":
         """Select rows of the first batch axis."""

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from calibrant._checks import pit_from_cdf
 from calibrant.contracts import PitValues, TargetTransform
+from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
     quantiles_at,
@@ -18,7 +19,7 @@ from calibrant.distributions.student_t import StudentT
 __all__ = ["Transformed"]
 
 
-class Transformed(AbstractDistribution):
+class Transformed(DerivedDistribution):
     r"""Law of :math:`Y = g^{-1}(Z)` for a law of :math:`Z`, for each row.
 
     A model that is trained on transformed targets :math:`g(y)` predicts laws of those.
@@ -69,27 +70,9 @@ class Transformed(AbstractDistribution):
         self._base, self._transform = base, transform
 
     @property
-    def base(self) -> AbstractDistribution:
-        """The law of the transformed target."""
-        return self._base
-
-    @property
     def transform(self) -> TargetTransform:
         """The map g."""
         return self._transform
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._base.batch_shape
-
-    @property
-    def _like(self) -> Tensor:
-        return self._base._like
-
-    @property
-    def _searched(self) -> bool:
-        return self._base._searched
 
     def __getitem__(self, rows: slice | Tensor) -> "Transformed":
         """Select rows of the first batch axis."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
 from calibrant.contracts import PitValues
 from calibrant.distributions._between import log_between
+from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
     even_rule,
@@ -35,7 +36,7 @@ class _Inside(NamedTuple):
     point: Tensor  # where such a row puts all of it
 
 
-class Truncated(AbstractDistribution):
+class Truncated(DerivedDistribution):
     r"""The given law on the condition that the target lies in :math:`[a, b]`.
 
     .. math::
@@ -96,11 +97,6 @@ class Truncated(AbstractDistribution):
             )
 
     @property
-    def base(self) -> AbstractDistribution:
-        """The law without the condition."""
-        return self._base
-
-    @property
     def low(self) -> Tensor:
         """Lower bound of each row, float64, shape ``batch_shape``."""
         return self._low
@@ -109,19 +105,6 @@ class Truncated(AbstractDistribution):
     def high(self) -> Tensor:
         """Upper bound of each row, float64, shape ``batch_shape``."""
         return self._high
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._base.batch_shape
-
-    @property
-    def _like(self) -> Tensor:
-        return self._base._like
-
-    @property
-    def _searched(self) -> bool:
-        return self._base._searched
 
     def __getitem__(self, rows: slice | Tensor) -> "Truncated":
         """Select rows of the first batch axis."""

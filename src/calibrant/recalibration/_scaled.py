@@ -8,6 +8,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
+from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
@@ -26,7 +27,7 @@ def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     return Scaled(law, factor) if family is None else family(law, factor)
 
 
-class Scaled(AbstractDistribution):
+class Scaled(DerivedDistribution):
     r"""The law of :math:`m + k (Y - m)`, with :math:`m` the center of :math:`Y`.
 
     That is its mean, or the median of Student's t, which always exists.
@@ -47,15 +48,6 @@ class Scaled(AbstractDistribution):
                 "a law is stretched around its center, which must be finite, and it is "
                 "not for some rows (a diverged model)."
             )
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._base.batch_shape
-
-    @property
-    def _like(self) -> Tensor:
-        return self._base._like
 
     @property
     def mean(self) -> Tensor:
