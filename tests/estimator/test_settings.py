@@ -124,3 +124,89 @@ def test_many_levels_are_those_asked_one_by_one() -> None:
     levels = np.linspace(0.01, 0.99, 33)
     each = np.stack([law.quantile(level).numpy() for level in levels], axis=-1)
     np.testing.assert_allclose(law.quantiles(levels).numpy(), each, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden": (8.0,)}, "hidden must be a list of whole numbers"),
+        ({"callbacks": print}, "callbacks must be a list of functions"),
+        pytest.param(
+            {"device": "cuda"},
+            "needs CUDA",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA"),
+        ),
+    ],
+)
+def test_wrong_types_are_one_clear_line(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        CalibratedRegressor(**(CHEAP | changes)).fit(X, Y)
+
+
+def test_wrong_questions_are_one_clear_line() -> None:
+    model = CalibratedRegressor(**CHEAP).fit(X, Y)
+    with pytest.raises(InputError, match="coverage must be one number"):
+        model.predict_interval(X, [0.5, 0.9])  # type: ignore[arg-type]
+    for size in (0, -1, (3, 2)):
+        with pytest.raises(InputError, match="size must be a whole number"):
+            model.sample(X, size)  # type: ignore[arg-type]
+
+
+def test_a_caller_without_gradients_can_fit() -> None:
+    expected = CalibratedRegressor(**CHEAP).fit(X, Y).predict_interval(X)
+    with torch.no_grad():
+        found = CalibratedRegressor(**CHEAP).fit(X, Y).predict_interval(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_laws_without_a_mean_are_chosen_by_their_likelihood() -> None:
+    settings = CHEAP | {"strength": "auto", "strength_grid": (0.0, 1.0)}
+    heavy = settings | {"head": "student_t", "target_transform": "log"}
+    with pytest.raises(InputError, match='for them use "nll"'):
+        CalibratedRegressor(**heavy).fit(X, np.exp(Y))
+    model = CalibratedRegressor(**heavy, strength_rule="nll").fit(X, np.exp(Y))
+    assert model.strength_ in (0.0, 1.0)
+
+
+class _Net(torch.nn.Module):
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(features, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        mean, raw = self.layer(x).unbind(-1)
+        return mean, torch.nn.functional.softplus(raw) + 1e-3
+
+
+def test_one_interrupt_is_enough_for_all_modules() -> None:
+    seen: list[int] = []
+
+    def stop(state: Any) -> None:
+        seen.append(state.epoch)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    settings = CHEAP | {"epochs": 20, "members": 2, "patience": None}
+    model = CalibratedRegressor(**settings, network=_Net, callbacks=[stop])
+    with pytest.warns(UserWarning, match="interrupted after 2 of 20"):
+        model.fit(X, Y)
+    assert seen == [1, 2, 1, 1, 1]
+    assert np.isfinite(model.predict_interval(X)).all()
+
+
+def test_dropout_is_judged_with_its_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+    from calibrant.training import _trainer
+
+    modes: list[bool] = []
+    known = _trainer.Trainer._score_and_pit
+
+    def watched(self: Any, *given: Any) -> Any:
+        modes.append(self.network.training)
+        return known(self, *given)
+
+    monkeypatch.setattr(_trainer.Trainer, "_score_and_pit", watched)
+    CalibratedRegressor(**CHEAP, network="mc_dropout").fit(X, Y)
+    assert modes == [True, True]
+    modes.clear()
+    CalibratedRegressor(**CHEAP).fit(X, Y)
+    assert modes == [False, False]

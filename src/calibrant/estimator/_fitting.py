@@ -189,10 +189,12 @@ def fit_members(
             (each, data(slice(i, i + 1)), _own_source(generator))
             for i, each in enumerate(networks)
         ]
-    histories = [
-        train(network, rows, recipe, generator=source, **options)
-        for network, rows, source in parts
-    ]
+    histories: list[History] = []
+    for network, rows, source in parts:
+        histories.append(train(network, rows, recipe, generator=source, **options))
+        if histories[-1].interrupted:
+            # The others must predict too, but nobody waits for them: one epoch each.
+            recipe = replace(recipe, epochs=1)
     if not architecture.stacked:
         # A law cannot be brought to the CPU, the module that makes it can.
         members.networks = [network.cpu() for network in networks]

@@ -1,6 +1,7 @@
 """What every regressor offers that predicts laws."""
 
 from abc import ABC, abstractmethod
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy.typing as npt
 import torch
 from sklearn.utils import check_random_state
 
-from calibrant._checks import ArrayLike
+from calibrant._checks import ArrayLike, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
@@ -58,7 +59,12 @@ class LawPredictions(ABC):
         ndarray
             Lower and upper ends, shape ``(n, 2)``.
         """
-        ends = self.predict_distribution(X).interval(coverage)
+        if not isinstance(coverage, Real):
+            raise InputError(
+                f"coverage must be one number, got {coverage!r}. For several intervals "
+                "ask predict_quantiles for their ends."
+            )
+        ends = self.predict_distribution(X).interval(float(coverage))
         interval: Array = torch.stack(ends, dim=-1).numpy()
         return interval
 
@@ -79,10 +85,12 @@ class LawPredictions(ABC):
         random_state: int | np.random.RandomState | None = None,
     ) -> Array:
         """Draw targets for each row, shape ``(n, size)``."""
+        if not isinstance(size, Integral) or size < 1:
+            raise InputError(f"size must be a whole number >= 1, got {size!r}.")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(seed)
         law = self.predict_distribution(X)
-        draws: Array = law.sample((size,), generator=generator).T.numpy()
+        draws: Array = law.sample((int(size),), generator=generator).T.numpy()
         return draws
 
     def evaluate(

@@ -38,10 +38,12 @@ def check_settings(model: "CalibratedRegressor") -> None:
             )
     for name in ("held_out_share", "validation_share"):
         check_between(getattr(model, name), 0, 1, name=name)
-    if isinstance(model.hidden, Integral | str):
+    if isinstance(model.hidden, Integral | str) or not all(
+        isinstance(each, Integral) for each in model.hidden
+    ):
         raise InputError(
-            "hidden must be a list with the units of each hidden layer, got "
-            f"{model.hidden!r}. For one layer write ({model.hidden},)."
+            "hidden must be a list of whole numbers, the units of each hidden layer, "
+            f"got {model.hidden!r}. For one layer write (64,)."
         )
     for name, choices in (("law", _LAWS), ("strength_rule", _RULES)):
         if getattr(model, name) not in choices:
@@ -65,6 +67,13 @@ def _check_parts(model: "CalibratedRegressor") -> None:
             "network must be a name or a function of the number of features that "
             "makes a new module, got a module. Many are trained: write "
             "network=lambda features: YourModule(features)."
+        )
+    if callable(model.callbacks):
+        raise InputError("callbacks must be a list of functions, got a function.")
+    if str(model.device).startswith("cuda") and not torch.cuda.is_available():
+        raise InputError(
+            f"device={model.device!r} needs CUDA, which torch does not find here. Use "
+            '"auto" or "cpu".'
         )
     if model.recalibrator is not None:
         fresh_recalibrator(model.recalibrator)

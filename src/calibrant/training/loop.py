@@ -76,6 +76,7 @@ def train(
     history = History()
     device = trainer.data.x.device
     with (
+        torch.enable_grad(),  # a caller may have switched it off
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         ProgressBar(recipe.epochs, shown=progress, title=title) as bar,
     ):
