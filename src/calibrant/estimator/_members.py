@@ -162,6 +162,12 @@ class Members:
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
 
+    def with_networks(self, networks: Sequence[nn.Module]) -> "Members":
+        """Return the same, with these networks: those of an earlier epoch."""
+        result = copy.copy(self)
+        result.networks, result._plain = list(networks), None
+        return result
+
     def conditioned(self, x: Array) -> Tensor:
         """Bring features to order 1, float32, where the networks are."""
         center, scale = self.inputs

@@ -1,0 +1,188 @@
+"""Train a job and measure its cells."""
+
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from calibrant._version import __version__
+from calibrant.benchmark.jobs import MEMBERS, Job, data_of, split_of
+from calibrant.benchmark.plan import CONDITIONAL
+from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
+from calibrant.data import DataSet, Split
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.estimator.side_by_side import SideBySide, fit_side_by_side
+from calibrant.metrics.calibration import (
+    calibration_error,
+    expected_calibration_error,
+    paper_calibration_error,
+)
+from calibrant.metrics.conditional import calibration_by
+from calibrant.metrics.coverage import coverage
+from calibrant.metrics.noise import floor_after_recalibration
+from calibrant.metrics.pit import recorded_pit
+from calibrant.metrics.target_grid import detect_grid
+from calibrant.recalibration.isotonic import IsotonicRecalibrator
+
+__all__ = ["run_job"]
+
+_INTERVAL = 0.9
+_QUARTILES = 4
+
+Array = npt.NDArray[np.float64]
+
+
+def run_job(job: Job, plan_seed: int) -> list[Record]:
+    """Train all models of a job and measure each of its cells.
+
+    Parameters
+    ----------
+    job
+        What to train. It runs with the number of threads that torch has.
+    plan_seed
+        Seed of the plan, which shuffled folds come from.
+    """
+    started = time.perf_counter()
+    data = data_of(job.arm.data)
+    splits = {
+        (cell.repeat, cell.fold): split_of(cell, len(data.y), plan_seed)
+        for cell in job.cells
+    }
+    fit = _default if job.arm.network == "default" else _paper
+    measured = fit(job, data, splits)
+    share = (time.perf_counter() - started) / len(measured)
+    shared = {
+        "seed": job.seed,
+        "stack": job.stack,
+        "threads": torch.get_num_threads(),
+        "versions": _versions(),
+        "host": _host(),
+        "seconds": round(share, 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    return [
+        Record(cell=cell, **numbers, **shared) for cell, numbers in measured.items()
+    ]
+
+
+Splits = dict[tuple[int, int], Split]
+Measured = dict[Cell, dict[str, Any]]
+
+
+def _paper(job: Job, data: DataSet, splits: Splits) -> Measured:
+    """Train the paper's networks of all repeats and folds side by side."""
+    fitted = fit_side_by_side(
+        _paper_model(job.arm),
+        data.x,
+        data.y,
+        [splits[model].train for model in job.models],
+        seed=job.seed,
+        epochs=sorted({cell.epochs for cell in job.cells}),
+    )
+    numbers = {model: number for number, model in enumerate(job.models)}
+    measured = {}
+    for cell in job.cells:
+        model = (cell.repeat, cell.fold)
+        split = splits[model]
+        law = _paper_law(fitted[cell.epochs], numbers[model], cell, data, split)
+        measured[cell] = _measures(law, cell, data, split)
+    return measured
+
+
+def _paper_model(arm: Cell) -> CalibratedRegressor:
+    changes: dict[str, Any] = {}
+    if arm.regularizer == CONDITIONAL:
+        changes["conditional"] = ("spread", "mean")
+    elif arm.regularizer != NO_REGULARIZER:
+        changes["regularizer"] = arm.regularizer
+    network: Any = arm.network
+    return CalibratedRegressor.paper(
+        network, strength=arm.strength, members=MEMBERS[network], **changes
+    )
+
+
+def _paper_law(
+    fitted: SideBySide, number: int, cell: Cell, data: DataSet, split: Split
+) -> AbstractDistribution:
+    law = fitted.law(data.x[split.test], number)
+    if cell.recalibration == "none":
+        return law
+    # The paper's map: of the PIT values of the very rows that were learned from.
+    seen = fitted.law(data.x[split.train], number)
+    corrected: Any = IsotonicRecalibrator(floor=0).fit(
+        seen, torch.from_numpy(data.y[split.train])
+    )
+    result: AbstractDistribution = corrected.transform(law)
+    return result
+
+
+def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
+    """Fit our default; its own folds are its stack, so there is one model."""
+    cell, split = job.arm, splits[job.models[0]]
+    model = CalibratedRegressor(
+        strength=cell.strength,
+        epochs=cell.epochs,
+        recalibrate_on=cell.recalibration,
+        random_state=job.seed,
+    )
+    model.fit(data.x[split.train], data.y[split.train])
+    law = model.predict_distribution(data.x[split.test])
+    return {each: _measures(law, each, data, split) for each in job.cells}
+
+
+def _measures(
+    law: AbstractDistribution, cell: Cell, data: DataSet, split: Split
+) -> dict[str, Any]:
+    """All numbers of one cell."""
+    y = torch.from_numpy(data.y[split.test])
+    n, fitted_on = len(split.test), len(split.train)
+    plain = law.cdf(y)
+    # What the target is rounded to, the whole column tells best.
+    generator = torch.Generator().manual_seed(0)
+    pit = recorded_pit(law, y, detect_grid(data.y), generator=generator)
+    floor = (
+        expected_calibration_error(n, levels=LEVELS)
+        if cell.recalibration == "none"
+        else floor_after_recalibration(n, fitted_on, levels=LEVELS)
+    )
+    mean, spread = law.mean, law.stddev
+    levels = torch.arange(1, LEVELS + 1, dtype=torch.float64) / LEVELS
+    return {
+        "train_rows": fitted_on,
+        "test_rows": n,
+        "calibration_error": paper_calibration_error(plain),
+        "floor": 100 * floor,
+        "randomized_calibration_error": 100 * calibration_error(pit),
+        "spread_calibration_error": _by_quartiles(pit, spread),
+        "mean_calibration_error": _by_quartiles(pit, mean),
+        "rmse": float((mean - y).square().mean().sqrt()),
+        "nll": float(-law.log_prob(y).mean()),
+        "crps": float(law.crps(y).mean()),
+        "sharpness": float(spread.mean()),
+        "coverage": coverage(law, y, level=_INTERVAL),
+        "curve": tuple((plain.unsqueeze(1) <= levels).sum(0).tolist()),
+    }
+
+
+def _by_quartiles(pit: torch.Tensor, key: torch.Tensor) -> float:
+    """Mean calibration error within the quartiles of a key, in the paper's unit."""
+    groups = calibration_by(pit, key.numpy(), bins=_QUARTILES)
+    return 100 * float(np.mean([group.calibration_error for group in groups]))
+
+
+def _versions() -> str:
+    parts = {"calibrant": __version__, "python": platform.python_version()}
+    parts |= {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
+    return ", ".join(f"{name} {number}" for name, number in parts.items())
+
+
+def _host() -> str:
+    """Kind of machine, not its name."""
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
