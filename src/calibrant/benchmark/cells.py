@@ -18,7 +18,7 @@ from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.data import DataSet, Split
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator.regressor import CalibratedRegressor
-from calibrant.estimator.side_by_side import SideBySide, fit_side_by_side
+from calibrant.estimator.side_by_side import fit_side_by_side
 from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,
@@ -33,22 +33,35 @@ from calibrant.recalibration.isotonic import IsotonicRecalibrator
 
 __all__ = ["run_job"]
 
+# As many networks as five folds of five: each row must be left out by some of them.
+_OUT_OF_BAG = {"members": 25}
 _INTERVAL = 0.9
 _QUARTILES = 4
 
 Array = npt.NDArray[np.float64]
 
 
-def run_job(job: Job, plan_seed: int) -> list[Record]:
+def run_job(job: Job, plan_seed: int, threads: int = 1) -> list[Record]:
     """Train all models of a job and measure each of its cells.
 
     Parameters
     ----------
     job
-        What to train. It runs with the number of threads that torch has.
+        What to train.
     plan_seed
         Seed of the plan, which shuffled folds come from.
+    threads
+        Threads of torch; small networks gain little by more than one.
     """
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return _records(job, plan_seed)
+    finally:
+        torch.set_num_threads(before)
+
+
+def _records(job: Job, plan_seed: int) -> list[Record]:
     started = time.perf_counter()
     data = data_of(job.arm.data)
     splits = {
@@ -90,8 +103,12 @@ def _paper(job: Job, data: DataSet, splits: Splits) -> Measured:
     measured = {}
     for cell in job.cells:
         model = (cell.repeat, cell.fold)
-        split = splits[model]
-        law = _paper_law(fitted[cell.epochs], numbers[model], cell, data, split)
+        split, trained = splits[model], fitted[cell.epochs]
+        law = trained.law(data.x[split.test], numbers[model])
+        if cell.recalibration == "isotonic":
+            # The paper's map: of the PIT values of the rows that were learned from.
+            seen = trained.law(data.x[split.train], numbers[model])
+            law = _isotonic(law, seen, data.y[split.train])
         measured[cell] = _measures(law, cell, data, split)
     return measured
 
@@ -108,17 +125,10 @@ def _paper_model(arm: Cell) -> CalibratedRegressor:
     )
 
 
-def _paper_law(
-    fitted: SideBySide, number: int, cell: Cell, data: DataSet, split: Split
+def _isotonic(
+    law: AbstractDistribution, seen: AbstractDistribution, y: Array
 ) -> AbstractDistribution:
-    law = fitted.law(data.x[split.test], number)
-    if cell.recalibration == "none":
-        return law
-    # The paper's map: of the PIT values of the very rows that were learned from.
-    seen = fitted.law(data.x[split.train], number)
-    corrected: Any = IsotonicRecalibrator(floor=0).fit(
-        seen, torch.from_numpy(data.y[split.train])
-    )
+    corrected: Any = IsotonicRecalibrator(floor=0).fit(seen, torch.from_numpy(y))
     result: AbstractDistribution = corrected.transform(law)
     return result
 
@@ -131,6 +141,7 @@ def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
         epochs=cell.epochs,
         recalibrate_on=cell.recalibration,
         random_state=job.seed,
+        **(_OUT_OF_BAG if cell.recalibration == "out_of_bag" else {}),
     )
     model.fit(data.x[split.train], data.y[split.train])
     law = model.predict_distribution(data.x[split.test])

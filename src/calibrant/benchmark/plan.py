@@ -174,7 +174,7 @@ def _toml(value: object) -> str:
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f'"{escaped}"'
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value)
 
 
 def read_plan(path: Path) -> Plan:

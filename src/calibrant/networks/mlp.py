@@ -185,5 +185,7 @@ class MLPStack(nn.Module):
         result = self.select(members.repeat_interleave(passes))
         with torch.no_grad():
             for weight, mask in zip(result.weights[1:], masks, strict=True):
-                weight.mul_(mask.reshape(-1, mask.shape[-1], 1) * self.factor)
+                # A mask times a number would take the default float type.
+                kept = mask.reshape(-1, mask.shape[-1], 1).to(weight.dtype)
+                weight.mul_(kept * self.factor)
         return result

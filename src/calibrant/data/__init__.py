@@ -1,0 +1,8 @@
+"""Data sets by name, CSV files, and the splits of the paper; arrays come out.
+
+Public names stand in ``__init__.pyi`` and load on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
