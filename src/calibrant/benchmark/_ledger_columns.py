@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from numbers import Real
+from reprlib import repr as short
 from typing import Any, get_type_hints
 
 from calibrant.benchmark._ledger_error import LedgerError
@@ -37,14 +38,18 @@ class Column:
         try:
             return self.kind.store(value)
         except (TypeError, ValueError) as error:
-            raise LedgerError(f"{self.name} must be {error}, got {value!r}.") from None
+            raise LedgerError(
+                f"{self.name} must be {error}, got {short(value)}."
+            ) from None
 
     def parse(self, text: str) -> Value:
         """Return the value that a CSV has as text, as SQLite takes it."""
         try:
             return self.kind.parse(text)
         except ValueError as error:
-            raise LedgerError(f"{self.name} must be {error}, got {text!r}.") from None
+            raise LedgerError(
+                f"{self.name} must be {error}, got {short(text)}."
+            ) from None
 
 
 def _store_text(value: object) -> str:
@@ -82,7 +87,8 @@ def _parse_integer(text: str) -> int:
     # int() takes more than a program writes: spaces, underscores, digits of any script.
     if not (text.isascii() and text.removeprefix("-").isdigit()):
         raise ValueError("a whole number")
-    return _store_integer(int(text))
+    # int() has a limit of its own, with a text of its own.
+    return _store_integer(int(text[:30]))
 
 
 def _parse_float(text: str) -> float:

@@ -84,7 +84,8 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
     with _closed_on_error(connection), clear_errors(path):
         if _is_ledger(connection, path):
             _check(connection, path)
-        elif _holds_anything(connection):
+        # Asked again, since another process may have made it in between.
+        elif _holds_anything(connection) and not _is_ledger(connection, path):
             raise _foreign(path)
         _use_wal(connection)
         connection.execute("PRAGMA synchronous = FULL")

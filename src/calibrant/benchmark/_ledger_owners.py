@@ -36,7 +36,7 @@ def _started(pid: int) -> str | None:
     return None if state in "ZX" else rest[18]
 
 
-if sys.platform == "win32":
+if sys.platform == "win32":  # pragma: no cover
 
     def _exists(pid: int) -> bool:
         import ctypes

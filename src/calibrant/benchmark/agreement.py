@@ -36,8 +36,8 @@ _EPOCHS_UNKNOWN = (
     "the text names, ours overfit more than they do; 64 is a second guess."
 )
 _YACHT = (
-    "Folds of some 61 rows, each with whole hull forms that the training rows do not "
-    "have: small differences of the training weigh a lot."
+    "Not certain. Folds of some 61 rows, most of them of hull forms that no training "
+    "row has: small differences of the training weigh a lot."
 )
 # By data, network, and epochs (None: any).
 _CAUSES: dict[tuple[str, str, int | None], str] = {

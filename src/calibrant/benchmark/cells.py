@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from calibrant._version import __version__
-from calibrant.benchmark.jobs import MEMBERS, Job, data_of, split_of
+from calibrant.benchmark.jobs import MEMBERS, Job, data_of, seed_of, split_of
 from calibrant.benchmark.plan import CONDITIONAL
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.data import DataSet, Split
@@ -33,8 +33,9 @@ from calibrant.recalibration.isotonic import IsotonicRecalibrator
 
 __all__ = ["run_job"]
 
-# As many networks as five folds of five: each row must be left out by some of them.
-_OUT_OF_BAG = {"members": 25}
+# Networks of the default: out of bag as many as in five folds of five, because each
+# row must be left out by some of them.
+_MEMBERS = {"cross_fit": 5, "out_of_bag": 25}
 _INTERVAL = 0.9
 _QUARTILES = 4
 
@@ -104,10 +105,14 @@ def _paper(job: Job, data: DataSet, splits: Splits) -> Measured:
     for cell in job.cells:
         model = (cell.repeat, cell.fold)
         split, trained = splits[model], fitted[cell.epochs]
-        law = trained.law(data.x[split.test], numbers[model])
+        # The paper's passes drop units of each row on its own, as ordinary dropout
+        # does. Masks that all rows share leave RMSE and NLL as they are on average,
+        # but rows then err together, and calibration errors grow.
+        masks = torch.Generator().manual_seed(seed_of(job.seed, "passes", model))
+        law = trained.law(data.x[split.test], numbers[model], masks=masks)
         if cell.recalibration == "isotonic":
             # The paper's map: of the PIT values of the rows that were learned from.
-            seen = trained.law(data.x[split.train], numbers[model])
+            seen = trained.law(data.x[split.train], numbers[model], masks=masks)
             law = _isotonic(law, seen, data.y[split.train])
         measured[cell] = _measures(law, cell, data, split)
     return measured
@@ -141,7 +146,7 @@ def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
         epochs=cell.epochs,
         recalibrate_on=cell.recalibration,
         random_state=job.seed,
-        **(_OUT_OF_BAG if cell.recalibration == "out_of_bag" else {}),
+        members=_MEMBERS[cell.recalibration],
     )
     model.fit(data.x[split.train], data.y[split.train])
     law = model.predict_distribution(data.x[split.test])

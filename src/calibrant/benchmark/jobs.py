@@ -16,7 +16,7 @@ from calibrant.data import (
     year_split,
 )
 
-__all__ = ["Job", "data_of", "jobs_of", "split_of"]
+__all__ = ["Job", "data_of", "jobs_of", "seed_of", "split_of"]
 
 #: Networks of each model.
 MEMBERS = {"mc_dropout": 1, "deep_ensemble": 5}

@@ -9,7 +9,7 @@ from calibrant.benchmark.claims import CLAIMS
 from calibrant.benchmark.comparison import SetComparison
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.verdict import Outcome, Verdict
-from calibrant.benchmark.view import View, paper_models
+from calibrant.benchmark.view import TEXT_EPOCHS, View, paper_models
 
 __all__ = ["Outcome", "SetComparison", "Verdict", "verdicts"]
 
@@ -45,6 +45,7 @@ def verdicts(records: Iterable[Record]) -> tuple[Verdict, ...]:
         verdict
         for model in paper_models(view)
         for verdict in (*table_verdicts(view, model), *sweep_verdicts(view, model))
+        if model.epochs == TEXT_EPOCHS or verdict.verdict != "not run"
     ]
     order = list(CLAIMS)
     paper.sort(key=lambda verdict: order.index(verdict.name))

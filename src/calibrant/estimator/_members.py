@@ -183,6 +183,8 @@ class Members:
         x: Array,
         members: Sequence[int],
         weights: Tensor | None = None,
+        *,
+        masks: torch.Generator | None = None,
     ) -> AbstractDistribution:
         """Mixture of some members' laws, in target units, float64, on the CPU.
 
@@ -194,13 +196,16 @@ class Members:
             Which members.
         weights
             Weights of the members, shape ``(k, n)``; equal if left out.
+        masks
+            Source of dropout masks that are drawn anew for each row and pass, on the
+            network's device. None for those that the network keeps for all rows.
         """
         ready = self.conditioned(x)
         parts, shares = [], []
         for group, places in self._by_transform(members):
             part = None if weights is None else weights[places]
             share = len(places) / len(members) if part is None else part.sum(0)
-            inner = self._pooled(ready, group, part, share)
+            inner = self._pooled(ready, group, part, share, masks)
             transform = self.transforms[group[0]]
             parts.append(inner if transform is None else Transformed(inner, transform))
             shares.append(torch.as_tensor(share, dtype=torch.float64).expand(len(x)))
@@ -223,13 +228,14 @@ class Members:
         members: list[int],
         weights: Tensor | None,
         share: float | Tensor,
+        masks: torch.Generator | None,
     ) -> AbstractDistribution:
         if weights is not None:
             weights = weights / torch.as_tensor(share).clamp_min(1e-300)
             # A row that none of these members is asked about: any weights will do.
             weights = torch.where(weights.sum(0) > 0, weights, 1 / len(members))
         law = (
-            self._stack_law(x, members, weights)
+            self._stack_law(x, members, weights, masks)
             if self.architecture.stacked
             else self._module_law(x, members, weights)
         )
@@ -238,16 +244,20 @@ class Members:
         return law
 
     def _stack_law(
-        self, x: Tensor, members: list[int], weights: Tensor | None
+        self,
+        x: Tensor,
+        members: list[int],
+        weights: Tensor | None,
+        masks: torch.Generator | None,
     ) -> AbstractDistribution:
         network: Any = self.networks[0]
-        if self._plain is None:
-            with torch.no_grad():
-                self._plain = network.deterministic()
         passes = network.passes
-        index = torch.tensor(members).repeat_interleave(passes) * passes
-        index += torch.arange(passes).repeat(len(members))
-        raw = _outputs(self._plain.select(index.to(x.device)), x)
+        index = torch.tensor(members, device=x.device).repeat_interleave(passes)
+        if masks is None:
+            places = torch.arange(passes, device=x.device).repeat(len(members))
+            raw = _outputs(self._passes().select(index * passes + places), x)
+        else:
+            raw = _outputs(network.stack.select(index, drops=True), x, masks)
         center, scale = (
             each[members].repeat_interleave(passes, 0)
             for each in (self.target_center, self.target_scale)
@@ -256,6 +266,14 @@ class Members:
         if weights is not None:
             weights = weights.repeat_interleave(passes, 0) / passes
         return pool(law, weights)
+
+    def _passes(self) -> MLPStack:
+        """Return all members under the masks of all passes, made once."""
+        if self._plain is None:
+            network: Any = self.networks[0]
+            with torch.no_grad():
+                self._plain = network.deterministic()
+        return self._plain
 
     def _module_law(
         self, x: Tensor, members: list[int], weights: Tensor | None
@@ -273,9 +291,13 @@ class Members:
         return Mixture(laws, weights)
 
 
-def _outputs(stack: MLPStack, x: Tensor) -> Tensor:
+def _outputs(
+    stack: MLPStack, x: Tensor, masks: torch.Generator | None = None
+) -> Tensor:
     """Outputs of all networks, ``(networks, n, size)``, in blocks of rows."""
     widest = max(bias.shape[-1] for bias in stack.biases)
     rows = max(64, _BLOCK // (stack.members * widest))
     with torch.no_grad():
-        return torch.cat([stack(part) for part in x.split(rows)], dim=1)
+        return torch.cat(
+            [stack(part, generator=masks) for part in x.split(rows)], dim=1
+        )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
@@ -45,10 +46,23 @@ class SideBySide:
     def __init__(self, members: Members, each: int) -> None:
         self._members, self._each = members, each
 
-    def law(self, x: Array, model: int) -> AbstractDistribution:
-        """Law of each row ``(n, d)`` under one of the models, batch shape ``(n,)``."""
+    def law(
+        self, x: Array, model: int, *, masks: torch.Generator | None = None
+    ) -> AbstractDistribution:
+        """Law of each row under one of the models, batch shape ``(n,)``.
+
+        Parameters
+        ----------
+        x
+            Features, shape ``(n, d)``.
+        model
+            Which model.
+        masks
+            Source of dropout masks of each row and pass, as those of ordinary dropout;
+            None for masks that all rows share.
+        """
         first = model * self._each
-        return self._members.law(x, range(first, first + self._each))
+        return self._members.law(x, range(first, first + self._each), masks=masks)
 
 
 def fit_side_by_side(

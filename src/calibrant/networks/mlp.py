@@ -145,8 +145,11 @@ class MLPStack(nn.Module):
                 "Convert one of them: x.to(dtype) or network.to(dtype)."
             )
 
-    def select(self, members: Tensor) -> "MLPStack":
-        """Make a stack of some of the members, without dropout; ``members`` (k,)."""
+    def select(self, members: Tensor, *, drops: bool = False) -> "MLPStack":
+        """Make a stack of some of the members, ``members`` (k,), for prediction.
+
+        It has no dropout, or with ``drops`` that of the training.
+        """
         *hidden, outputs = [bias.shape[-1] for bias in self.biases]
         features = self.center.shape[-1]
         # A generator of its own: nothing is drawn from the global one. (The meta device
@@ -160,7 +163,8 @@ class MLPStack(nn.Module):
         )
         chosen = {name: values[members] for name, values in self.state_dict().items()}
         result.load_state_dict(chosen, assign=True)
-        return result.eval()
+        result.threshold = self.threshold if drops else 0
+        return result.train(drops)
 
     def thinned(self, masks: Sequence[Tensor]) -> "MLPStack":
         """Make the stack of all members under all given dropout masks.

@@ -1,0 +1,1 @@
+"""Records as something to read: tables, figures, and one page."""

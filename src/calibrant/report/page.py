@@ -1,0 +1,171 @@
+"""The report: one page that needs no network."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from calibrant._checks import InputError
+from calibrant._version import __version__
+from calibrant.benchmark.records import Record
+from calibrant.benchmark.verdict import Verdict
+from calibrant.report._arms import settings
+from calibrant.report._page_data import chart_data, json_text
+from calibrant.report._page_parts import claim_cards, count_words, grid_view
+from calibrant.report._page_summary import effects, how_it_ran, plain_words, tiles
+from calibrant.report.grid import Grid
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["Erratum", "write_page"]
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_SCRIPTS = ("look.js", "tables.js", "charts.js", "curves.js", "sweep.js", "start.js")
+_TEXTS = {
+    "title": "Does quantile regularization work?",
+    "command": "calibrant reproduce --profile paper",
+    "version": __version__,
+}
+_SECTIONS = {
+    "summary": "Summary",
+    "verdicts": "Verdicts",
+    "tables": "Tables",
+    "curves": "Curves",
+    "sweep": "Strength",
+    "errata": "Errata",
+    "run": "The run",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Erratum:
+    """A fault of the paper: where it stands, what is printed, what is right."""
+
+    place: str
+    printed: str
+    correct: str
+
+
+def write_page(
+    path: Path,
+    *,
+    records: Iterable[Record],
+    grids: Sequence[Grid],
+    verdicts: Sequence[Verdict],
+    errata: Sequence[Erratum],
+    about: Mapping[str, str],
+) -> Path:
+    """Write the report as one HTML file that holds all that it needs.
+
+    The same input gives the same bytes. What was not run is said where it would stand.
+
+    Parameters
+    ----------
+    path
+        The file; folders above it are made.
+    records
+        What was measured, in any order.
+    grids
+        The tables, in their order.
+    verdicts
+        On claims and questions; those of one claim make one card.
+    errata
+        Of the paper.
+    about
+        More about the run, by name: a short text, or one of several lines (such as
+        the plan), which can be unfolded.
+
+    Returns
+    -------
+    Path
+        The file that was written.
+    """
+    environment = _environment()
+    known = sorted(records, key=lambda record: record.cell)
+    every = settings(known)
+    charts = chart_data(every)
+    text = environment.get_template("page.html").render(
+        **_TEXTS,
+        **_summary(known, verdicts),
+        sections=_SECTIONS,
+        effects=charts["effects"],
+        claims=claim_cards(each for each in verdicts if each.source == "paper"),
+        questions=claim_cards(each for each in verdicts if each.source == "own"),
+        grids=[grid_view(grid) for grid in grids],
+        has_curves=bool(every),
+        has_sweep=any(len(setting.sweep) > 2 for setting in every),
+        errata=errata,
+        facts=[*how_it_ran(known), *_about(about, folded=False)],
+        blocks=_about(about, folded=True),
+        **_code(json_text(charts), charting=bool(every)),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
+    return path
+
+
+def _summary(records: Sequence[Record], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    found = effects(settings(records))
+    claims = [each.verdict for each in verdicts if each.source == "paper"]
+    return {
+        "words": plain_words(found),
+        "tiles": tiles(found, claims),
+        "counts": count_words(claims),
+    }
+
+
+def _about(about: Mapping[str, str], *, folded: bool) -> list[tuple[str, str]]:
+    """Pick the texts of one line, or those of several."""
+    return [
+        (name, text.strip("\n"))
+        for name, text in about.items()
+        if ("\n" in text.strip()) == folded
+    ]
+
+
+def _environment() -> "Environment":
+    try:
+        import jinja2
+    except ImportError as error:
+        raise InputError(_advice("jinja2")) from error
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def _code(data: str, *, charting: bool) -> dict[str, Any]:
+    """Style, data and scripts: the only texts that are not escaped."""
+    from markupsafe import Markup
+
+    names = _SCRIPTS if charting else _SCRIPTS[:2]
+    texts = {
+        "style": _read("page.css"),
+        "data": data,
+        "plotly": _plotly() if charting else "",
+        "script": "\n".join(_read(name) for name in names),
+    }
+    return {name: Markup(text) for name, text in texts.items()}
+
+
+def _read(name: str) -> str:
+    return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _plotly() -> str:
+    """Return the script of the installed plotly, which draws the charts."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise InputError(_advice("plotly")) from error
+    # The only way to end a script element from within; absent from known versions.
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def _advice(package: str) -> str:
+    return (
+        f"the report needs {package}, which is not installed. "
+        'Install what it draws with: pip install "calibrant[report]".'
+    )

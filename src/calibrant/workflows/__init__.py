@@ -1,0 +1,1 @@
+"""One call for each command: what the command line does, without the printing."""

@@ -1,0 +1,172 @@
+"""Run a plan and write all that can be read about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from calibrant._checks import InputError
+from calibrant.benchmark.errata import ERRATA
+from calibrant.benchmark.jobs import Job
+from calibrant.benchmark.ledger import Ledger, read_csv
+from calibrant.benchmark.plan import Plan, read_plan
+from calibrant.benchmark.records import Record
+from calibrant.benchmark.run import Outcome, run
+from calibrant.benchmark.verdict import Verdict
+from calibrant.benchmark.verdicts import verdicts
+from calibrant.report.figures import write_figures
+from calibrant.report.page import write_page
+from calibrant.report.tables import (
+    errata_grid,
+    tables,
+    verdict_grid,
+    verdict_sets_grid,
+    write_grids,
+)
+
+__all__ = ["Reproduction", "Workers", "report", "reproduce", "write_report"]
+
+LEDGER, RESULTS, PLAN, PAGE = "ledger.sqlite", "results.csv", "plan.toml", "report.html"
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work: local processes, or the workers of a Dask scheduler."""
+
+    processes: int = 1
+    scheduler: str | None = None
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a reproduction leaves.
+
+    Attributes
+    ----------
+    page
+        The report.
+    records
+        All records of the ledger.
+    verdicts
+        On the claims of the paper.
+    failures
+        Jobs that failed, and why.
+    added
+        Cells that this run has added.
+    """
+
+    page: Path
+    records: Sequence[Record]
+    verdicts: Sequence[Verdict]
+    failures: Sequence[tuple[Job, Exception]] = ()
+    added: int = 0
+
+
+def reproduce(
+    plan: Plan,
+    folder: Path,
+    *,
+    workers: Workers | None = None,
+    resume_from: Path | None = None,
+    progress: bool | None = None,
+) -> Reproduction:
+    """Run what a plan asks for and the folder does not have yet; then report.
+
+    The folder gets the ledger, ``results.csv`` (the same, compact), tables as Markdown,
+    LaTeX and CSV, figures as SVG and PNG, and ``report.html``.
+
+    Parameters
+    ----------
+    plan
+        What to run.
+    folder
+        Where everything goes; what is finished there is not run again.
+    workers
+        Who does the work; by default this process.
+    resume_from
+        ``results.csv`` of another run, whose cells count as finished.
+    progress
+        Show progress; None for a terminal only.
+    """
+    who = workers or Workers()
+    with Ledger(folder / LEDGER) as ledger:
+        if resume_from is not None:
+            ledger.import_csv(resume_from)
+        (folder / PLAN).write_text(str(plan), encoding="utf-8")
+        try:
+            outcome = run(
+                plan,
+                ledger,
+                workers=who.processes,
+                scheduler=who.scheduler,
+                threads=who.threads,
+                progress=progress,
+            )
+        finally:
+            ledger.export_csv(folder / RESULTS)
+        records = ledger.records()
+    return write_report(folder, records, plan=plan, outcome=outcome)
+
+
+def report(folder: Path) -> Reproduction:
+    """Report what is finished in a folder; nothing is trained.
+
+    Parameters
+    ----------
+    folder
+        Of an earlier ``reproduce``, or one that holds a ``results.csv`` alone.
+    """
+    if (folder / LEDGER).exists():
+        with Ledger(folder / LEDGER, read_only=True) as ledger:
+            records = ledger.records()
+    else:
+        records = read_csv(folder / RESULTS)
+    path = folder / PLAN
+    return write_report(folder, records, plan=read_plan(path) if path.exists() else None)
+
+
+def write_report(
+    folder: Path,
+    records: Sequence[Record],
+    *,
+    plan: Plan | None = None,
+    outcome: Outcome | None = None,
+) -> Reproduction:
+    """Write tables, figures and the page from records; nothing is trained.
+
+    Parameters
+    ----------
+    folder
+        Where to write.
+    records
+        What was measured, all of it or in part.
+    plan
+        What was asked for, to be printed.
+    outcome
+        How the run went.
+    """
+    if not records:
+        raise InputError(
+            f"{folder} holds no finished cells. Run `calibrant reproduce` first."
+        )
+    judged = verdicts(records)
+    grids = tables(records)
+    write_grids(folder / "tables", [verdict_grid(judged), *grids, errata_grid()])
+    sets = [verdict_sets_grid(each) for each in judged if each.sets]
+    write_grids(folder / "tables" / "verdicts", sets)
+    write_figures(records, folder / "figures")
+    failures = outcome.failures if outcome else []
+    about = {} if plan is None else {"Plan": str(plan)}
+    if failures:
+        about["Failed"] = "\n".join(f"{job}: {error}" for job, error in failures)
+    page = write_page(
+        folder / PAGE,
+        records=records,
+        grids=grids,
+        verdicts=judged,
+        errata=ERRATA,
+        about=about,
+    )
+    return Reproduction(
+        page, records, judged, failures, outcome.added if outcome else 0
+    )
