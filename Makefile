@@ -11,7 +11,8 @@ GROUP := -o addopts="--strict-markers --strict-config -ra --import-mode=importli
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help environment reproduce test checks format quick test-peers test-interop clean
+.PHONY: help environment reproduce results data test checks format quick test-peers \
+	test-browser test-interop clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,15 +35,19 @@ $(INTEROP_READY): pyproject.toml constraints-interop.txt
 
 environment: $(READY) ## Set up .venv with everything that development needs
 
-reproduce: $(READY) ## Demonstrate the method on generated data (about a minute)
-	$(BIN)/python examples/demonstration.py --out reproduction
+reproduce: $(READY) ## Repeat the paper in small: 8 data sets, 1 repeat, all cores
+	$(BIN)/calibrant reproduce --profile quick --workers 0 --out reproduction
+
+results: $(READY) ## Go on with the full runs in results/, and write their tables (hours)
+	$(BIN)/calibrant reproduce --profile paper --workers 0 --out results/paper
+	$(BIN)/calibrant reproduce --profile shuffled --workers 0 --out results/shuffled
 
 checks: $(READY) ## Lint, format, types, layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell src tests examples bench docs README.md CHANGELOG.md CONTRIBUTING.md
+	$(BIN)/codespell src tests examples bench docs tools README.md CHANGELOG.md CONTRIBUTING.md NOTICE
 
 test: checks ## All checks and all tests, with branch coverage
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
@@ -52,6 +57,12 @@ quick: $(READY) ## The tests that train nothing
 
 test-peers: $(PEERS_READY) ## Other libraries as oracles
 	$(BIN)/pytest tests/peers $(GROUP)
+
+test-browser: $(READY) ## The report in headless Chromium; skipped without a browser
+	$(BIN)/pytest tests/browser $(GROUP)
+
+data: $(READY) ## Build the bundled data sets from their sources again and compare
+	$(BIN)/python tools/build_data.py --check
 
 test-interop: $(INTEROP_READY) ## Recalibrate the models of libraries that need pandas 2
 	$(INTEROP)/bin/pytest tests/interop $(GROUP)

@@ -24,7 +24,9 @@ def test_models_of_a_job_learn_from_equally_many_rows(tiny_plan: Plan) -> None:
         assert len(sizes) == 1
 
 
-def test_all_folds_and_repeats_that_agree_are_one_stack(tables: tuple[str, str]) -> None:
+def test_all_folds_and_repeats_that_agree_are_one_stack(
+    tables: tuple[str, str],
+) -> None:
     study = Study(data=tables[:1], networks=("mc_dropout",), folds=2, repeats=5)
     base, regularized = jobs_of(study.cells(), set(), seed=0)
     assert base.stack == "0.0 0.1 1.0 1.1 2.0 2.1 3.0 3.1 4.0 4.1"

@@ -133,9 +133,7 @@ def test_a_dask_cluster_gives_the_same_ledger_though_a_worker_dies(
             return add(records)
 
         ledger.add = add_and_kill  # type: ignore[method-assign,assignment]
-        outcome = run(
-            read_plan(plan_file), ledger, scheduler=cluster.scheduler_address
-        )
+        outcome = run(read_plan(plan_file), ledger, scheduler=cluster.scheduler_address)
         assert outcome.failures == []
         assert timeless(ledger.records()) == undisturbed
 

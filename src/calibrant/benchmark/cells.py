@@ -72,7 +72,7 @@ def _records(job: Job, plan_seed: int) -> list[Record]:
     fit = _default if job.arm.network == "default" else _paper
     measured = fit(job, data, splits)
     share = (time.perf_counter() - started) / len(measured)
-    shared = {
+    shared: dict[str, Any] = {
         "seed": job.seed,
         "stack": job.stack,
         "threads": torch.get_num_threads(),

@@ -106,7 +106,7 @@ class Study:
 
     def _trainings(self) -> list[tuple[str, float]]:
         """Regularizers with their strengths; strength 0 is the same for all."""
-        pairs = {}
+        pairs: dict[tuple[str, float], None] = {}
         for name in self.regularizers:
             own = STRENGTHS["cumulative_kl" if name == CONDITIONAL else name]
             for strength in self.strengths or (own,):

@@ -60,16 +60,17 @@ def _paper() -> list[Study]:
         Study(data=(LARGE,), networks=("deep_ensemble",), strengths=SWEEP),
     ]
     if is_present(YEAR):
-        fixed = {"data": (YEAR,), "split": "fixed", "folds": 1}
+        fixed = replace(dropout, data=(YEAR,), split="fixed", folds=1)
         studies += [
-            Study(**fixed, networks=("mc_dropout",), recalibrations=_BOTH, repeats=5),  # type: ignore[arg-type]
-            Study(  # type: ignore[arg-type]
-                **fixed,
-                networks=("deep_ensemble",),
-                recalibrations=_BOTH,
-                epochs=_EPOCHS,
+            fixed,
+            replace(fixed, networks=("deep_ensemble",), epochs=_EPOCHS, repeats=1),
+            replace(
+                fixed,
+                networks=_NETWORKS,
+                strengths=SWEEP,
+                recalibrations=("none",),
+                repeats=1,
             ),
-            Study(**fixed, networks=_NETWORKS, strengths=SWEEP),  # type: ignore[arg-type]
         ]
     return studies
 

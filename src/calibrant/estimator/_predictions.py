@@ -59,7 +59,8 @@ class LawPredictions(ABC):
         ndarray
             Lower and upper ends, shape ``(n, 2)``.
         """
-        if not isinstance(coverage, Real):
+        given: object = coverage  # a type is a promise that callers may break
+        if not isinstance(given, Real):
             raise InputError(
                 f"coverage must be one number, got {coverage!r}. For several intervals "
                 "ask predict_quantiles for their ends."
@@ -85,7 +86,8 @@ class LawPredictions(ABC):
         random_state: int | np.random.RandomState | None = None,
     ) -> Array:
         """Draw targets for each row, shape ``(n, size)``."""
-        if not isinstance(size, Integral) or size < 1:
+        given: object = size  # a type is a promise that callers may break
+        if not isinstance(given, Integral) or size < 1:
             raise InputError(f"size must be a whole number >= 1, got {size!r}.")
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(seed)

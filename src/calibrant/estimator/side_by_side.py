@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import nn
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
@@ -111,7 +112,7 @@ def fit_side_by_side(
     """
     wanted = tuple(epochs) or (model.epochs,)
     _check(model, rows, wanted)
-    found: dict[int, object] = {}
+    found: dict[int, nn.Module] = {}
 
     def look(state: EpochState) -> None:
         if state.epoch in wanted[:-1]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.summary import MEASURES
 from calibrant.report._arms import (
+    ArmRecords,
     Setting,
     data_title,
     network_title,
@@ -61,7 +62,7 @@ def effects(every: Sequence[Setting]) -> list[Effect]:
     []
     """
     found = paper_settings(every).values()
-    return [_effect(setting) for setting in found if setting.pair is not None]
+    return [_effect(each, each.pair) for each in found if each.pair is not None]
 
 
 def plain_words(found: Sequence[Effect]) -> list[str]:
@@ -138,17 +139,15 @@ def how_it_ran(records: Sequence[Record]) -> list[tuple[str, str]]:
     ]
 
 
-def _effect(setting: Setting) -> Effect:
-    arms = setting.pair or ()
-
+def _effect(setting: Setting, pair: tuple[ArmRecords, ArmRecords]) -> Effect:
     def both(measure: str) -> tuple[float, float]:
-        base, regularized = (arm.number(MEASURES[measure]).mean for arm in arms)
+        base, regularized = (arm.number(MEASURES[measure]).mean for arm in pair)
         return base, regularized
 
     return Effect(
         network=setting.key.network,
         data=setting.key.data,
-        strength=arms[-1].arm.strength,
+        strength=pair[1].arm.strength,
         floor=both("floor")[0],
         error=both("calibration_error"),
         rmse=both("rmse"),

@@ -31,7 +31,7 @@ _BASE, _REGULARIZED = COLORS[1], COLORS[0]
 _NETWORK_LOOK = ((COLORS[2], "o"), (COLORS[3], "s"), (COLORS[6], "^"))
 _LABELS = {"calibration_error": "calibration error (%)", "rmse": "RMSE", "nll": "NLL"}
 # Identifiers in an SVG are hashed with this salt, so that they stay the same.
-_STYLE = {"svg.hashsalt": "calibrant", "font.size": 9, "legend.fontsize": 8}
+_SALT = "calibrant"
 _SUFFIX_METADATA: dict[str, dict[str, str | None]] = {
     ".svg": {"Date": None},
     ".png": {"Software": None},
@@ -64,7 +64,7 @@ def write_figures(records: Iterable[Record], folder: Path) -> list[Path]:
 
     known = tuple(records)
     written = []
-    with rc_context(_STYLE):
+    with rc_context({"svg.hashsalt": _SALT, "font.size": 9, "legend.fontsize": 8}):
         for name, draw in (("figure1", curves_figure), ("figure2", sweep_figure)):
             figure = draw(known)
             if figure is None:

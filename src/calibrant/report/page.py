@@ -1,12 +1,12 @@
 """The report: one page that needs no network."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calibrant._checks import InputError
 from calibrant._version import __version__
+from calibrant.benchmark.errata import Erratum
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.verdict import Verdict
 from calibrant.report._arms import settings
@@ -18,7 +18,7 @@ from calibrant.report.grid import Grid
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["Erratum", "write_page"]
+__all__ = ["write_page"]
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _SCRIPTS = ("look.js", "tables.js", "charts.js", "curves.js", "sweep.js", "start.js")
@@ -36,15 +36,6 @@ _SECTIONS = {
     "errata": "Errata",
     "run": "The run",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Erratum:
-    """A fault of the paper: where it stands, what is printed, what is right."""
-
-    place: str
-    printed: str
-    correct: str
 
 
 def write_page(

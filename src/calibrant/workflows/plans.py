@@ -62,12 +62,11 @@ def _study(options: Mapping[str, Any]) -> Study:
             f"{', '.join(options)} make a plan of your own, which must name its data: "
             "add --data."
         )
-    return Study(
-        **{
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in options.items()
-        }
-    )
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in options.items()
+    }
+    return Study(**fields)
 
 
 def _restricted(plan: Plan, only: Collection[str]) -> Plan:

@@ -122,7 +122,8 @@ def report(folder: Path) -> Reproduction:
     else:
         records = read_csv(folder / RESULTS)
     path = folder / PLAN
-    return write_report(folder, records, plan=read_plan(path) if path.exists() else None)
+    plan = read_plan(path) if path.exists() else None
+    return write_report(folder, records, plan=plan)
 
 
 def write_report(

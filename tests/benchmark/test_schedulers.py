@@ -1,0 +1,311 @@
+"""One function, many jobs: the same results wherever they run, whoever dies."""
+
+import importlib
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrant.benchmark import _dask, _processes
+from calibrant.benchmark._worker import _answer, call, work
+from calibrant.benchmark.schedulers import SchedulerError, WorkerDiedError, run_jobs
+
+HERE = Path(__file__).parent
+Options = dict[str, Any]
+# Any port: that of a second cluster on this machine would be a warning.
+QUIET = ":0"
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[Any]:
+    """Functions that workers can import too: they get this process's path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(HERE))
+        yield importlib.import_module("worker_jobs")
+
+
+@pytest.fixture(scope="module")
+def cluster(functions: Any) -> Iterator[Any]:  # noqa: ARG001 - it changes the path
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        processes=True,
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=QUIET,
+        silence_logs="CRITICAL",
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["this process", "processes", "dask"])
+def where(request: pytest.FixtureRequest) -> Options:
+    if request.param == "dask":
+        return {"scheduler": request.getfixturevalue("cluster").scheduler_address}
+    return {"workers": 1 if request.param == "this process" else 2}
+
+
+@pytest.fixture(params=["processes", "dask"])
+def elsewhere(request: pytest.FixtureRequest) -> Options:
+    if request.param == "dask":
+        return {"scheduler": request.getfixturevalue("cluster").scheduler_address}
+    return {"workers": 2}
+
+
+def test_results_and_errors_are_the_same_everywhere(
+    functions: Any, where: Options
+) -> None:
+    asked = []
+
+    def ready(job: int) -> bool:
+        asked.append(job)
+        return job != 2
+
+    found = dict(run_jobs(functions.reciprocal, range(5), ready=ready, **where))
+    assert asked == [0, 1, 2, 3, 4]
+    error = found.pop(0)
+    assert type(error) is ZeroDivisionError
+    assert str(error) == "division by zero"
+    assert found == {1: 1.0, 3: 1 / 3, 4: 0.25}
+
+
+def test_no_jobs_are_no_results(where: Options) -> None:
+    assert list(run_jobs(math.sqrt, [], **where)) == []
+
+
+def test_this_process_takes_one_job_after_another() -> None:
+    taken = []
+
+    def jobs() -> Iterator[float]:
+        for job in (4.0, 9.0, 16.0):
+            taken.append(job)
+            yield job
+
+    results = run_jobs(math.sqrt, jobs())
+    assert taken == []
+    assert next(results) == (4.0, 2.0)
+    assert taken == [4.0]
+    assert list(results) == [(9.0, 3.0), (16.0, 4.0)]
+
+
+def test_jobs_are_taken_when_there_is_room(functions: Any, elsewhere: Options) -> None:
+    taken = []
+
+    def jobs() -> Iterator[int]:
+        for job in range(50):
+            taken.append(job)
+            yield job
+
+    room = 2 if "workers" in elsewhere else 4
+    results = run_jobs(functions.square, jobs(), **elsewhere)
+    assert taken == []
+    for seen, (job, result) in enumerate(results, 1):
+        assert result == job * job
+        assert len(taken) <= seen + room
+        if seen == 10:
+            break
+    results.close()  # type: ignore[attr-defined]
+
+
+def test_a_dead_worker_costs_nothing(
+    functions: Any, elsewhere: Options, tmp_path: Path
+) -> None:
+    jobs = [(number, str(tmp_path)) for number in range(6)]
+    found = dict(run_jobs(functions.die_once, jobs, **elsewhere))
+    assert found == {job: job[0] ** 2 for job in jobs}
+    assert (tmp_path / "tried-2").exists()
+
+
+def test_a_job_that_kills_is_given_up_alone(
+    functions: Any, elsewhere: Options, tmp_path: Path
+) -> None:
+    jobs = [(number, str(tmp_path)) for number in range(4)]
+    found = dict(run_jobs(functions.die_always, jobs, **elsewhere))
+    error = found.pop(jobs[2])
+    assert type(error) is WorkerDiedError
+    if "workers" in elsewhere:
+        assert "3 workers in a row were killed by signal 9" in str(error)
+        assert len(list(tmp_path.glob("died-*"))) == 3
+    assert found == {job: job[0] ** 2 for job in jobs if job[0] != 2}
+
+
+def test_an_error_brings_its_traceback_along(
+    functions: Any, elsewhere: Options
+) -> None:
+    found = dict(run_jobs(functions.awkward, [0, 1], **elsewhere))
+    assert found[0] == 0
+    assert isinstance(found[1], Exception)
+    assert "1 and 2" in str(found[1])
+    assert "raise AwkwardError(job, 2)" in "".join(found[1].__notes__)
+
+
+def test_workers_compute_on_one_thread(functions: Any, elsewhere: Options) -> None:
+    before = dict(os.environ)
+    assert list(run_jobs(functions.threads, [0], **elsewhere)) == [(0, (0, "1", 1))]
+    assert dict(os.environ) == before
+
+
+def test_a_worker_that_leaves_is_dead_too(
+    functions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_processes, "LIVES", 1)
+    ((job, error),) = run_jobs(functions.leave, [3], workers=2)
+    assert job == 3
+    assert isinstance(error, WorkerDiedError)
+    assert "ended with exit code 3" in str(error)
+
+
+def test_results_that_cannot_travel_are_errors(functions: Any) -> None:
+    answers = [
+        _processes.ForkingPickler.loads(_answer(function, content))
+        for function, content in (
+            (functions.not_for_travel, _processes.ForkingPickler.dumps(1)),
+            (functions.awkward, _processes.ForkingPickler.dumps(1)),
+            (functions.square, b"not a job"),
+            (functions.square, _processes.ForkingPickler.dumps(3)),
+        )
+    ]
+    assert "generator" in str(answers[0])
+    assert type(answers[1]) is RuntimeError
+    assert str(answers[1]) == "AwkwardError: 1 and 2"
+    assert isinstance(answers[2], Exception)
+    assert answers[3] == 9
+
+
+def test_wrong_options_are_told() -> None:
+    with pytest.raises(SchedulerError, match="workers must be a whole number from 1"):
+        run_jobs(math.sqrt, [1.0], workers=0)
+    with pytest.raises(SchedulerError, match="give one of the two"):
+        run_jobs(math.sqrt, [1.0], workers=2, scheduler="tcp://127.0.0.1:8786")
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://x:8", "tcp://127.0.0.1:9"])
+def test_a_wrong_address_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "PATIENCE", 0.3)
+    with pytest.raises(SchedulerError, match=f"nobody answers at '{address}'"):
+        next(run_jobs(math.sqrt, [1.0], scheduler=address))
+
+
+def test_a_cluster_without_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "PATIENCE", 1)
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=QUIET) as empty,
+        pytest.raises(SchedulerError, match=r"has no workers\. .*: dask worker tcp://"),
+    ):
+        next(run_jobs(math.sqrt, [1.0], scheduler=empty.scheduler_address))
+
+
+def test_a_scheduler_that_goes_away_is_told(functions: Any) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        processes=False,
+        protocol="tcp://",
+        n_workers=1,
+        dashboard_address=QUIET,
+        silence_logs="CRITICAL",
+    ) as cluster:
+        jobs = run_jobs(
+            functions.nap, [0.0, 600.0], scheduler=cluster.scheduler_address
+        )
+        assert next(jobs) == (0.0, 0.0)
+        cluster.close(timeout=1)
+        with pytest.raises(
+            SchedulerError, match=r"was lost\. What was finished before"
+        ):
+            next(jobs)
+
+
+def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SchedulerError, match=r'pip install "calibrant\[dask\]"'):
+        next(run_jobs(math.sqrt, [1.0], scheduler="tcp://127.0.0.1:8786"))
+
+
+SLEEPERS = """
+import sys, worker_jobs
+
+if __name__ == "__main__":
+    from calibrant.benchmark.schedulers import run_jobs
+    try:
+        list(run_jobs(worker_jobs.sleep, [sys.argv[1]] * 2, workers=2))
+    except KeyboardInterrupt:
+        sys.exit(77)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+@pytest.mark.parametrize("end", ["SIGKILL", "SIGINT"])
+def test_workers_end_with_their_parent(tmp_path: Path, end: str) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SLEEPERS)
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path)],
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+    )
+    while len(list(tmp_path.glob("*.pid"))) < 2:
+        assert parent.poll() is None
+        time.sleep(0.01)
+    parent.send_signal(getattr(signal, end))
+    expected = 77 if end == "SIGINT" else -getattr(signal, end)
+    assert parent.wait() == expected
+    for child in [int(path.stem) for path in tmp_path.glob("*.pid")]:
+        # They are nobody's children now, and end when they notice.
+        while is_running(child):
+            time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_workers_that_cannot_start_are_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    module = types.ModuleType("only_here")
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    exec("def double(job):\n    return 2 * job", vars(module))
+    with pytest.raises(
+        SchedulerError, match=r"3 of them ended with exit code 1 before\..*__main__"
+    ):
+        list(run_jobs(module.double, [4.0], workers=2))
+    assert "No module named 'only_here'" in capfd.readouterr().err
+
+
+def test_a_worker_ends_when_its_pipe_does(functions: Any) -> None:
+    """In this process, where coverage sees it."""
+
+    class Pipe:
+        def __init__(self) -> None:
+            self.sent: list[bytes] = []
+
+        def send_bytes(self, content: bytes) -> None:
+            self.sent.append(content)
+
+        def recv_bytes(self) -> bytes:
+            if len(self.sent) == 1:
+                return bytes(_processes.ForkingPickler.dumps(3))
+            raise EOFError
+
+    before = signal.getsignal(signal.SIGINT)
+    pipe = Pipe()
+    try:
+        work(pipe, functions.square)  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert pipe.sent[0] == b""
+    assert _processes.ForkingPickler.loads(pipe.sent[1]) == 9
+    assert call(functions.square, 4) == 16

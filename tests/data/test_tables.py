@@ -1,0 +1,132 @@
+"""Your own CSV: what is read, and what the text says when it cannot be."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrant.data import is_present, load
+
+TEXT = "a,b,price\n1,2,3\n4,5.5,-6e-1\n"
+
+
+def put(folder: Path, text: str | bytes, name: str = "own.csv") -> Path:
+    path = folder / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def test_the_last_column_is_the_target(tmp_path: Path) -> None:
+    data = load(put(tmp_path, TEXT))
+    np.testing.assert_array_equal(data.x, [[1.0, 2.0], [4.0, 5.5]])
+    np.testing.assert_array_equal(data.y, [3.0, -0.6])
+    assert (data.features, data.target) == (("a", "b"), "price")
+    assert (data.title, data.name) == ("own", str(tmp_path / "own.csv"))
+    assert data.x.flags.c_contiguous
+    assert data.source == data.name
+
+
+@pytest.mark.parametrize("how", ["argument", "mark", "both"])
+def test_another_column_can_be_the_target(tmp_path: Path, how: str) -> None:
+    path = str(put(tmp_path, TEXT))
+    data = load(
+        path if how == "argument" else f"{path}#b",
+        target=None if how == "mark" else "b",
+    )
+    np.testing.assert_array_equal(data.x, [[1.0, 3.0], [4.0, -0.6]])
+    np.testing.assert_array_equal(data.y, [2.0, 5.5])
+    assert (data.features, data.target) == (("a", "price"), "b")
+
+
+def test_two_targets_are_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, TEXT)
+    with pytest.raises(ValueError, match=r"named once, got target='a' and .*#b"):
+        load(f"{path}#b", target="a")
+    with pytest.raises(ValueError, match=r"no column 'c' .*there are a, b, price"):
+        load(path, target="c")
+
+
+def test_relative_paths_gzip_and_other_forms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    expected = load(put(tmp_path, TEXT)).x
+    put(tmp_path, gzip.compress(TEXT.encode()), "own.csv.gz")
+    put(tmp_path, TEXT, "a#b.csv")
+    put(tmp_path, "\ufeff" + TEXT.replace("\n", "\r\n"), "EXCEL.CSV")
+    put(tmp_path, '"a","b, or c",price\n"1",2,3\n\n 4 ,5.5,-.6\n', "quoted.csv")
+    put(tmp_path, TEXT, "plain.txt")
+    for name in ["own.csv", "own.csv.gz", "a#b.csv", "EXCEL.CSV", "quoted.csv"]:
+        np.testing.assert_array_equal(load(name).x, expected)
+    np.testing.assert_array_equal(load("~/own.csv").x, expected)
+    np.testing.assert_array_equal(load(f".{os.sep}plain.txt").x, expected)
+    assert load("quoted.csv").features == ("a", "b, or c")
+    assert load("own.csv.gz").title == "own"
+    assert load("own.csv#b").name == "own.csv#b"
+    assert is_present("own.csv#b")
+    assert not is_present("missing.csv")
+
+
+def test_a_name_is_never_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path, TEXT, "boston")
+    assert load("boston").x.shape == (506, 13)
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("", r"header, and its first line is empty"),
+        ("\na,b\n1,2\n", r"header, and its first line is empty"),
+        ("1,2,3\n4,5,6\n", r"first line holds numbers only: 1, 2, 3"),
+        ("a\n1\n", r"at least two columns.*got one: 'a'\.$"),
+        ("a;b\n1;2\n", r"got one: 'a;b'\. Separate columns by commas, not by ';'"),
+        ("a\tb\n1\t2\n", r"not by '\\t'"),
+        ("a,b\n", r"header but no rows"),
+        ("a,b\n\n\n", r"header but no rows"),
+        (",a,b\n0,1,2\n", r"column 1 has none.*index=False"),
+        ("a,b,a\n0,1,2\n", r"got twice: a"),
+        ("a,b\n1,2\n3,red\n", r"line 3, column 'b' has 'red'.*encode"),
+        ("a,b\n1,2\n3,1_000\n", r"line 3, column 'b' has '1_000'"),
+        ("a,b\n1,2\n3,inf\n", r"line 3, column 'b' has 'inf'"),
+        ("a,b\n1,2\n,4\n", r"missing in .*own\.csv, line 3, column 'a'\. Drop"),
+        ("a,b\n1,NaN\n", r"missing in .*line 2, column 'b'"),
+        ("a,b\n1,?\n", r"missing in .*line 2, column 'b'"),
+        ("a,b\n1,2,3\n", r"must have 2 values.*line 2 has 3"),
+        ("a,b,c\n1,2\n3,4\n", r"must have 3 values.*line 2 has 2"),
+        ("a,b\n1,2\n3\n", r"must have 2 values.*line 3 has 1"),
+        ("a,b\n# 1,2\n3,4\n", r"line 2, column 'a' has '# 1'"),
+        ("größe,b\n1,2\n".encode("latin-1"), r"UTF-8, and byte 2 is not"),
+    ],
+)
+def test_says_what_is_wrong_and_where(
+    tmp_path: Path, text: str | bytes, match: str
+) -> None:
+    with pytest.raises(ValueError, match=match):
+        load(put(tmp_path, text))
+
+
+def test_cells_that_only_the_slow_way_reads(tmp_path: Path) -> None:
+    # A header over two lines; numpy alone would take its end for a row.
+    data = load(put(tmp_path, '"a\nb",c\n1,2\n'))
+    assert data.features == ("a\nb",)
+    np.testing.assert_array_equal(data.x, [[1.0]])
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"no file .*none\.csv \(looked in .*Check"):
+        load("none.csv")
+    with pytest.raises(ValueError, match=r"cannot be read: .*directory"):
+        load(tmp_path)
+    for content in (TEXT.encode(), gzip.compress(TEXT.encode())[:-9]):
+        with pytest.raises(ValueError, match=r"own\.csv\.gz cannot be read"):
+            load(put(tmp_path, content, "own.csv.gz"))
+    damaged = bytearray(gzip.compress(TEXT.encode() * 9))
+    damaged[14:18] = b"\xff" * 4
+    with pytest.raises(ValueError, match=r"own\.csv\.gz cannot be read"):
+        load(put(tmp_path, bytes(damaged), "own.csv.gz"))
