@@ -65,6 +65,14 @@ def test_a_run_moves_to_another_folder_by_its_csv(done: Path, tmp_path: Path) ->
     assert (there / "results.csv").read_bytes() == (done / "results.csv").read_bytes()
 
 
+def test_a_folder_without_its_ledger_goes_on_from_its_csv(
+    done: Path, tmp_path: Path
+) -> None:
+    plan = choose_plan("", done / "plan.toml", {})
+    (tmp_path / "results.csv").write_bytes((done / "results.csv").read_bytes())
+    assert reproduce(plan, tmp_path).added == 0
+
+
 def test_a_report_needs_the_compact_results_only(done: Path, tmp_path: Path) -> None:
     (tmp_path / "results.csv").write_bytes((done / "results.csv").read_bytes())
     found = report(tmp_path)

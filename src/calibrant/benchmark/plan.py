@@ -61,6 +61,8 @@ class Study:
     repeats: int = 1
 
     def __post_init__(self) -> None:
+        # 20 and 20.0 are the same plan.
+        object.__setattr__(self, "strengths", tuple(map(float, self.strengths)))
         for name, choices in _CHOICES.items():
             given = getattr(self, name)
             _choose((given,) if isinstance(given, str) else given, choices, name)

@@ -84,11 +84,15 @@ def reproduce(
     workers
         Who does the work; by default this process.
     resume_from
-        ``results.csv`` of another run, whose cells count as finished.
+        ``results.csv`` of another run, whose cells count as finished. That of the
+        folder itself is taken if its ledger is not there.
     progress
         Show progress; None for a terminal only.
     """
     who = workers or Workers()
+    kept = folder / RESULTS
+    if resume_from is None and kept.exists() and not (folder / LEDGER).exists():
+        resume_from = kept  # a folder that came without its ledger
     with Ledger(folder / LEDGER) as ledger:
         if resume_from is not None:
             ledger.import_csv(resume_from)
