@@ -283,7 +283,8 @@ def _reproduce(
             resume_from=resume_from,
             progress=True,
         )
-    Console().print(screen(done))
+    console = Console()
+    console.print(screen(done, width=console.width))
     for job, error in done.failures:
         typer.echo(f"calibrant: failed: {job}: {error}", err=True)
     sys.stdout.flush()

@@ -1,0 +1,94 @@
+"""Write the tables of README and docs from ``results/``; nothing in them is typed.
+
+    python docs/make_results.py          # write
+    python docs/make_results.py --check  # fail if something is not up to date
+
+Each folder of ``results/`` is one that ``calibrant reproduce --out`` has written; its
+``results.csv`` is all that is read.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from calibrant.benchmark.ledger import read_csv
+from calibrant.benchmark.records import Record
+from calibrant.benchmark.verdicts import verdicts
+from calibrant.report.grid import Grid, to_markdown
+from calibrant.report.overview import error_overview, verdict_overview
+from calibrant.report.tables import errata_grid, tables, verdict_grid
+
+ROOT = Path(__file__).parent.parent
+BLOCK = re.compile(r"(<!-- results: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def body(grid: Grid) -> str:
+    """Return the table alone, without its title."""
+    return to_markdown(grid).split("\n", 2)[2].strip()
+
+
+def records(name: str) -> list[Record]:
+    """Read the compact results of a run; empty if there are none."""
+    path = ROOT / "results" / name / "results.csv"
+    return read_csv(path) if path.exists() else []
+
+
+def state(name: str, found: Sequence[Record]) -> str:
+    """Say what was run."""
+    hours = sum(record.seconds for record in found) / 3600
+    sets = len({record.cell.data for record in found})
+    versions = sorted({record.versions for record in found})
+    hosts = sorted({record.host for record in found})
+    return (
+        f"{len(found)} cells of {sets} data sets, {hours:.1f} hours of training on one "
+        f"thread ({'; '.join(hosts)}; {'; '.join(versions)}); "
+        f"`calibrant reproduce --profile {name} --out results/{name}`."
+    )
+
+
+def blocks() -> dict[str, str]:
+    """Return everything that can stand between two marks."""
+    paper, shuffled = records("paper"), records("shuffled")
+    found = {"overview": body(error_overview(paper)), "errata": body(errata_grid())}
+    for name, every in (("paper", paper), ("shuffled", shuffled)):
+        judged = verdicts(every)
+        own = [each for each in judged if each.source == "own"]
+        paper_claims = [each for each in judged if each.source == "paper"]
+        found[f"{name} state"] = state(name, every)
+        found[f"{name} verdicts"] = body(
+            verdict_grid(paper_claims if name == "paper" else own)
+        )
+        found |= {f"{name} {grid.name}": body(grid) for grid in tables(every)}
+    found["verdicts"] = body(verdict_overview(verdicts(paper)))
+    return found
+
+
+def filled(text: str, found: dict[str, str]) -> str:
+    """Put the blocks between their marks."""
+    return BLOCK.sub(lambda m: f"{m[1]}\n{found[m[2]]}\n\n{m[3]}", text)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write or check README and docs."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args(arguments)
+    found, stale = blocks(), []
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = path.read_text(encoding="utf-8")
+        new = filled(text, found)
+        if new != text and given.check:
+            stale.append(path.name)
+        elif new != text:
+            path.write_text(new, encoding="utf-8")
+    if stale:
+        sys.stderr.write(
+            f"{', '.join(stale)} not up to date: run docs/make_results.py\n"
+        )
+    return int(bool(stale))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,122 @@
+"""The result in two small tables."""
+
+from collections.abc import Iterable, Sequence
+
+from calibrant.benchmark.published import PAPER_DATA, lookup
+from calibrant.benchmark.records import Record
+from calibrant.benchmark.summary import Arm, ArmSummary, summarize
+from calibrant.benchmark.verdict import Verdict
+from calibrant.benchmark.view import Model, View, paper_arm, paper_models
+from calibrant.report._arms import data_title, network_title
+from calibrant.report._entries import short
+from calibrant.report.grid import Column, Entry, Grid
+
+__all__ = ["error_overview", "verdict_overview"]
+
+_NOTHING = "-"
+
+
+def error_overview(records: Iterable[Record]) -> Grid:
+    """Show the calibration error without and with the regularizer, theirs and ours.
+
+    Parameters
+    ----------
+    records
+        In any order; any may be missing.
+    """
+    known = tuple(records)
+    arms = {each.arm: each for each in summarize(known) if each.repeats}
+    models = paper_models(View(known))
+    columns = [Column("Data set")]
+    for model in models:
+        title = f"{network_title(model.network)}, {model.epochs} epochs"
+        columns += [Column("paper", title), Column("ours", title)]
+    return Grid(
+        name="overview",
+        title="Calibration error, without and with the regularizer",
+        caption="100 times the sum of squared gaps over 20 levels, base to QR.",
+        columns=(*columns, Column("floor", numeric=True)),
+        rows=tuple(_row(data, models, arms) for data in _sets(arms)),
+        notes=("Floor: what a perfectly calibrated model shows on as many rows.",),
+    )
+
+
+def _sets(arms: Iterable[Arm]) -> list[str]:
+    found = {arm.data for arm in arms}
+    return [data for data in PAPER_DATA if data in found] + sorted(
+        found - set(PAPER_DATA)
+    )
+
+
+def _row(
+    data: str, models: Sequence[Model], arms: dict[Arm, ArmSummary]
+) -> tuple[Entry, ...]:
+    entries = [Entry(data_title(data))]
+    for model in models:
+        columns = [model.column("base"), model.column("qr")]
+        theirs = [lookup(data, column, "calibration_error") for column in columns]
+        ours = [arms.get(_arm(data, model, training)) for training in ("base", "qr")]
+        entries += [
+            _change([None if each is None else each.mean for each in theirs]),
+            _change(
+                [
+                    None if each is None else each.values["calibration_error"].mean
+                    for each in ours
+                ]
+            ),
+        ]
+    floors = [each for arm, each in arms.items() if arm.data == data]
+    floor = min(each.values["floor"].mean for each in floors)
+    return (*entries, Entry(short(floor), floor))
+
+
+def _arm(data: str, model: Model, training: str) -> Arm:
+    return paper_arm(data, model.column(training), epochs=model.epochs)
+
+
+def _change(numbers: Sequence[float | None]) -> Entry:
+    if all(number is None for number in numbers):
+        return Entry(_NOTHING)
+    texts = (_NOTHING if number is None else short(number) for number in numbers)
+    return Entry(" → ".join(texts))
+
+
+def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
+    """Show the verdict on each claim of the paper, one column for each model.
+
+    Parameters
+    ----------
+    verdicts
+        In their order; those on our own questions are left out.
+    """
+    paper = [each for each in verdicts if each.source == "paper"]
+    models = list(dict.fromkeys((each.network, each.epochs) for each in paper))
+    claims = {each.name: each.claim for each in paper}
+    found = {(each.name, each.network, each.epochs): each for each in paper}
+    rows = []
+    for name, claim in claims.items():
+        entries = [Entry(claim)]
+        for network, epochs in models:
+            verdict = found.get((name, network, epochs))
+            entries.append(
+                Entry(_NOTHING)
+                if verdict is None
+                else Entry(verdict.verdict, detail=verdict.explanation)
+            )
+        rows.append(tuple(entries))
+    return Grid(
+        name="verdict-overview",
+        title="Claims of the paper",
+        caption="By rules that were written down before the run.",
+        columns=(
+            Column("Claim"),
+            *(Column(_model_title(*model)) for model in models),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _model_title(network: str, epochs: int | None) -> str:
+    if not network:
+        return "both"
+    return network_title(network) + ("" if epochs is None else f", {epochs} epochs")
