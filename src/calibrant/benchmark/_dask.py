@@ -2,7 +2,9 @@
 
 import contextlib
 import itertools
+import queue
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, TypeVar
 
 from calibrant.benchmark._scheduler_errors import SchedulerError, WorkerDiedError
@@ -18,6 +20,8 @@ Result = TypeVar("Result")
 
 #: Seconds to wait for the scheduler, and for the first worker.
 PATIENCE = 10
+#: Seconds between looks at the connection.
+LOOK = 1.0
 
 
 def run_on_dask(
@@ -27,28 +31,44 @@ def run_on_dask(
 
     The second one is there when the first ends; more results would only wait in memory.
     """
-    client = _connect(address)
-    from distributed import as_completed
-
-    with contextlib.closing(client):
+    with contextlib.closing(_connect(address)) as client:
         running: dict[object, Job] = {}
-        finished = as_completed(loop=client.loop)
+        finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
 
         def fill() -> None:
-            # Asked each time: a cluster grows, and workers die.
-            room = 2 * max(1, sum(client.nthreads().values())) - len(running)
-            for job in itertools.islice(jobs, max(0, room)):
+            room = max(0, _room(client, address) - len(running))
+            for job in itertools.islice(jobs, room):
                 future = client.submit(call, function, job, pure=False)
                 running[future.key] = job
-                finished.add(future)
+                future.add_done_callback(finished.put)
 
         fill()
-        for future in finished:
-            job = running.pop(future.key)
+        while running:
+            future = _wait(finished, client, address)
             outcome = _outcome(future, address)
-            future.release()
+            job = running.pop(future.key)
             fill()
             yield job, outcome
+
+
+def _room(client: "Client", address: str) -> int:
+    # Asked each time: a cluster grows, and workers die.
+    try:
+        return 2 * max(1, sum(client.nthreads().values()))
+    except OSError as error:
+        raise _lost(address) from error
+
+
+def _wait(
+    finished: "queue.SimpleQueue[Future[Result]]", client: "Client", address: str
+) -> "Future[Result]":
+    # Dask's own wait goes on for ever when the scheduler has said goodbye.
+    while True:
+        try:
+            return finished.get(timeout=LOOK)
+        except queue.Empty:
+            if client.status not in ("running", "connecting"):
+                raise _lost(address) from None
 
 
 def _connect(address: str) -> "Client":
@@ -81,15 +101,19 @@ def _connect(address: str) -> "Client":
 def _outcome(future: "Future[Result]", address: str) -> Result | Exception:
     from distributed import KilledWorker
 
-    if future.status == "cancelled":
-        raise SchedulerError(
-            f"the connection to the Dask scheduler at {address} was lost. What was "
-            "finished before is safe: start the scheduler and run the same command "
-            "again."
-        )
     try:
         return future.result()
     except KilledWorker as error:
         return WorkerDiedError(f"this job's workers died again and again. {error}")
-    except Exception as error:  # noqa: BLE001 - the function's own, whatever it is
+    except Exception as error:
+        # What the function raised comes with this status, and other errors are Dask's.
+        if future.status != "error" and isinstance(error, (CancelledError, OSError)):
+            raise _lost(address) from error
         return error
+
+
+def _lost(address: str) -> SchedulerError:
+    return SchedulerError(
+        f"the connection to the Dask scheduler at {address} was lost. What was "
+        "finished before is safe: start the scheduler and run the same command again."
+    )

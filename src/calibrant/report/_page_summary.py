@@ -107,7 +107,7 @@ def tiles(found: Sequence[Effect], verdicts: Sequence[str]) -> list[Tile]:
         result.append(Tile(_percent(cost), "change of the RMSE, median over sets"))
     run = [verdict for verdict in verdicts if verdict != "not run"]
     if run:
-        text = "claims of the paper hold here, of those that could be judged"
+        text = "verdicts on claims of the paper read “holds”, of those judged"
         result.append(Tile(_of(run.count("holds"), len(run)), text))
     return result
 

@@ -4,7 +4,7 @@ const Data = JSON.parse(document.getElementById("data").textContent);
 
 const Chart = (() => {
   const SYMBOLS = ["square", "triangle-up", "cross", "star", "triangle-down", "x"];
-  const config = { responsive: true, displayModeBar: false, scrollZoom: false, doubleClick: false };
+  const config = { responsive: true, displayModeBar: false, scrollZoom: false };
 
   /* Color, symbol and dash of an arm: the same for a model and its recalibrated form. */
   function style(setting, arm) {
@@ -124,7 +124,10 @@ const Chart = (() => {
     return draw(id, traces, layout({
       ...(title ? titled(title) : {}),
       hovermode: "x unified",
-      xaxis: axis("promised probability", { range: [0, 1.005], hoverformat: ".2f" }),
+      xaxis: axis("promised probability", {
+        range: [0, 1.005], hoverformat: ".2f",
+        showspikes: true, spikemode: "across", spikethickness: 1, spikecolor: Look.color("faint"), spikedash: "dot",
+      }),
       yaxis: axis(gap ? "observed minus promised" : "observed frequency", range),
     }));
   }

@@ -1,0 +1,344 @@
+"""The page in a real browser: charts, controls, keyboard, phone, light and dark."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from calibrant.benchmark.errata import ERRATA
+from calibrant.benchmark.records import LEVELS, Cell, Record
+from calibrant.benchmark.verdicts import verdicts
+from calibrant.report.grid import Column, Entry, Grid
+from calibrant.report.page import write_page
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+SWEEP = (0.0, 1.0, 5.0, 20.0, 50.0)
+
+
+def _record(cell: Cell) -> Record:
+    rows = 40
+    lift = 8 / (1 + cell.strength / 10) * (-1) ** cell.fold
+    lift *= 1.5 if cell.recalibration == "isotonic" else 1
+    steps = [rows * level / LEVELS for level in range(1, LEVELS + 1)]
+    curve = tuple(max(0, min(rows, round(step + lift))) for step in steps[:-1])
+    error = 60 / (1 + cell.strength / 10) + cell.fold
+    return Record(
+        cell=cell,
+        train_rows=4 * rows,
+        test_rows=rows,
+        calibration_error=error,
+        floor=8.3,
+        randomized_calibration_error=error,
+        spread_calibration_error=error,
+        mean_calibration_error=error,
+        rmse=8 + 0.01 * cell.strength,
+        nll=float("inf") if cell.recalibration == "isotonic" else 3.5,
+        crps=4.0,
+        sharpness=7.0,
+        coverage=0.8,
+        curve=(*curve, rows),
+        seed=cell.fold,
+        stack="1",
+        threads=1,
+        versions="torch 2",
+        host="a machine",
+        seconds=1.0,
+        finished="2026-01-01T00:00:00+00:00",
+    )
+
+
+def _records() -> list[Record]:
+    models = [
+        (data, "mc_dropout", strength, "none")
+        for data in ("concrete", "yacht")
+        for strength in SWEEP
+    ]
+    models += [("concrete", "mc_dropout", s, "isotonic") for s in (0.0, 20.0)]
+    models += [("fish", "deep_ensemble", s, "none") for s in (0.0, 20.0)]
+    return [
+        _record(
+            Cell(
+                data=data,
+                network=network,
+                regularizer="cumulative_kl" if strength else "none",
+                strength=strength,
+                recalibration=recalibration,
+                fold=fold,
+            )
+        )
+        for data, network, strength, recalibration in models
+        for fold in range(5)
+    ]
+
+
+def _grid() -> Grid:
+    """A table that is wider than a phone."""
+    columns = [
+        Column(f"column {each}", f"group {each // 3}", True) for each in range(9)
+    ]
+    values = {"yacht": 5.4, "fish": 1.8, "concrete": 10.25}
+    rows = [
+        (Entry(name), *(Entry(f"{value} ± 0.1", value, "5 repeats") for _ in columns))
+        for name, value in values.items()
+    ]
+    rows.append((Entry("year"), *(Entry("not run") for _ in columns)))
+    return Grid(
+        name="table-1",
+        title="Table 1",
+        caption="Ours.",
+        columns=(Column("set"), *columns),
+        rows=tuple(rows),
+    )
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    records = _records()
+    return write_page(
+        tmp_path_factory.mktemp("report") / "report.html",
+        records=records,
+        grids=[_grid()],
+        verdicts=verdicts(records),
+        errata=ERRATA,
+        about={"Plan": "one\ntwo"},
+    )
+
+
+@dataclass
+class Tab:
+    """An open page, with everything that it complained of or asked for."""
+
+    page: "Page"
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def curve_paths(self, chart: str) -> list[str]:
+        lines = self.page.locator(f"#{chart} .scatterlayer .js-line")
+        return [line.get_attribute("d") or "" for line in lines.all()]
+
+    def choose(self, select: str, value: str) -> None:
+        self.page.locator(f"#{select}").select_option(value)
+
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def opened(browser: "Browser", report: Path) -> Iterator[Open]:
+    contexts = []
+
+    def open_page(*, width: int = 1280, dark: bool = False) -> Tab:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        tab = Tab(context.new_page())
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto(report.as_uri())
+        tab.page.locator("#curve-chart .scatterlayer .js-line").first.wait_for()
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture(scope="module")
+def tab(opened: Open) -> Tab:
+    """One page for the tests that leave its charts as they are."""
+    return opened()
+
+
+def test_all_charts_are_drawn_without_network_or_complaints(tab: Tab) -> None:
+    charts = [chart.get_attribute("id") for chart in tab.page.locator(".chart").all()]
+    assert len(charts) == 7
+    for index in range(len(charts)):
+        chart = tab.page.locator(".chart").nth(index)
+        assert chart.locator(".scatterlayer path").count() > 0
+        box = chart.locator("svg.main-svg").first.bounding_box()
+        outer = chart.bounding_box()
+        assert box is not None
+        assert outer is not None
+        assert box["width"] <= outer["width"] + 1
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_selects_change_the_curve_and_narrow_each_other(opened: Open) -> None:
+    tab = opened()
+    assert tab.page.locator("#curve-data").input_value() == "concrete"
+    before = tab.curve_paths("curve-chart")
+    tab.choose("curve-view", "gap")
+    assert tab.curve_paths("curve-chart") != before
+    tab.choose("curve-data", "fish")
+    assert tab.page.locator("#curve-network").input_value() == "deep_ensemble"
+    assert "Fish, Deep ensemble" in (
+        tab.page.locator("#curve-chart").get_attribute("aria-label") or ""
+    )
+    assert tab.complaints == []
+
+
+def test_strengths_folds_and_recalibrated_models_can_be_added(opened: Open) -> None:
+    tab = opened()
+    cards = tab.page.locator("#curve-cards .card b")
+    assert cards.all_inner_texts() == ["Base", "QR, λ = 20"]
+    start = len(tab.curve_paths("curve-chart"))
+    tab.page.get_by_label("QR, λ = 5", exact=True).check()
+    assert len(tab.curve_paths("curve-chart")) == start + 1
+    tab.page.locator("#curve-recalibrated").check()
+    assert "Base + isotonic on train" in cards.all_inner_texts()
+    assert "NLL ∞" in tab.page.locator("#curve-cards").inner_text()
+    models = len(tab.curve_paths("curve-chart")) - start + 2
+    tab.page.locator("#curve-folds").check()
+    assert len(tab.curve_paths("curve-chart")) == start - 2 + 6 * models
+    tab.page.locator("#curve-recalibrated").uncheck()
+    assert cards.all_inner_texts() == ["Base", "QR, λ = 5", "QR, λ = 20"]
+
+
+def test_numbers_of_a_chart_stand_in_a_table(tab: Tab) -> None:
+    tab.page.locator("#curves .numbers summary").click()
+    heads = tab.page.locator("#curve-table th[scope=col]").all_inner_texts()
+    assert heads == ["Promised", "Base", "QR, λ = 20", "Perfect, one fold of 40"]
+    assert tab.page.locator("#curve-table tbody tr").count() == LEVELS
+    tab.page.locator("#sweep .numbers summary").click()
+    rows = tab.page.locator("#sweep-table tbody th").all_inner_texts()
+    assert rows == ["0", "1", "5", "20", "50"]
+
+
+def test_hovering_tells_numbers(tab: Tab) -> None:
+    plot = tab.page.locator("#curve-chart .nsewdrag").first
+    plot.scroll_into_view_if_needed()
+    plot.hover()
+    label = tab.page.locator("#curve-chart .hoverlayer .legendtext")
+    label.first.wait_for()
+    assert any(text.startswith("Base : 0.") for text in label.all_text_contents())
+
+
+def test_the_slider_moves_by_keyboard_and_updates_the_numbers(opened: Open) -> None:
+    tab = opened()
+    slider, value = (
+        tab.page.locator("#sweep-strength"),
+        tab.page.locator("#sweep-value"),
+    )
+    assert value.inner_text() == "= 20"
+    ring = tab.page.locator("#sweep-error .trace").nth(1).locator("path.point")
+    before = ring.get_attribute("transform")
+    curve = tab.curve_paths("sweep-curve")
+    slider.focus()
+    tab.page.keyboard.press("ArrowRight")
+    assert value.inner_text() == "= 50"
+    assert slider.get_attribute("aria-valuetext") == "λ = 50"
+    numbers = tab.page.locator("#sweep-numbers").inner_text()
+    assert "12.00 ± 1.41" in numbers
+    assert "against λ = 0" in numbers
+    assert ring.get_attribute("transform") != before
+    assert tab.curve_paths("sweep-curve") != curve
+    tab.page.keyboard.press("Home")
+    assert value.inner_text() == "= 0"
+    tab.choose("sweep-data", "yacht")
+    assert value.inner_text() == "= 20"
+    options = tab.page.locator("#sweep-data option").all_inner_texts()
+    assert options == ["Concrete", "Yacht"]
+    assert tab.complaints == []
+
+
+def test_buttons_sort_tables(tab: Tab) -> None:
+    table = tab.page.locator("table.sortable")
+    head, names = (
+        table.locator("thead tr").last.locator("th"),
+        table.locator("tbody th"),
+    )
+    button = head.nth(1).locator("button")
+    button.focus()
+    tab.page.keyboard.press("Enter")
+    assert names.all_inner_texts() == ["fish", "yacht", "concrete", "year"]
+    assert head.nth(1).get_attribute("aria-sort") == "ascending"
+    tab.page.keyboard.press("Space")
+    assert names.all_inner_texts() == ["concrete", "yacht", "fish", "year"]
+    assert head.nth(1).get_attribute("aria-sort") == "descending"
+    head.nth(0).locator("button").click()
+    assert names.all_inner_texts() == ["concrete", "fish", "yacht", "year"]
+    assert head.nth(1).get_attribute("aria-sort") == "none"
+    table.locator("tbody td").first.click()
+    detail = tab.page.locator(".entry-detail")
+    assert detail.inner_text() == "concrete, column 0: 5 repeats"
+
+
+def _background(tab: Tab) -> str:
+    script = "getComputedStyle(document.body).backgroundColor"
+    return str(tab.page.evaluate(script))
+
+
+def test_dark_follows_the_system_and_the_button(opened: Open) -> None:
+    light, dark = opened(), opened(dark=True)
+    assert _background(light) != _background(dark)
+    button = light.page.locator("#theme")
+    line = light.page.locator("#curve-chart .scatterlayer .js-line").last
+    color = line.evaluate("node => node.style.stroke")
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    assert _background(light) == _background(dark)
+    assert line.evaluate("node => node.style.stroke") != color
+    dark.page.locator("#theme").click()
+    assert _background(dark) != _background(light)
+    assert light.complaints + dark.complaints == []
+
+
+def test_a_phone_scrolls_tables_but_not_the_page(opened: Open) -> None:
+    tab = opened(width=390)
+    widths = tab.page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert widths[0] <= widths[1] == 390
+    region = tab.page.locator("#tables .scroll")
+    assert region.evaluate("node => node.scrollWidth > node.clientWidth")
+    assert tab.complaints == []
+
+
+def test_tab_reaches_every_control_and_shows_where_it_is(opened: Open) -> None:
+    tab = opened()
+    tab.page.keyboard.press("Tab")
+    script = "document.activeElement.id || document.activeElement.className"
+    assert tab.page.evaluate(script) == "skip"
+    seen = set()
+    for _ in range(120):
+        tab.page.keyboard.press("Tab")
+        name = str(tab.page.evaluate(script))
+        seen.add(name)
+        if name == "theme":
+            outline = tab.page.evaluate(
+                "getComputedStyle(document.activeElement).outlineStyle"
+            )
+            assert outline == "solid"
+        if name == "sweep-strength":
+            break
+    assert seen >= {
+        "theme",
+        "scroll",
+        "curve-data",
+        "curve-view",
+        "curve-folds",
+        "sweep-data",
+        "sweep-strength",
+    }
+
+
+def test_every_control_has_a_name(tab: Tab) -> None:
+    nameless = tab.page.evaluate(
+        """[...document.querySelectorAll("select, input, button")]
+        .filter((each) => each.offsetParent && !(each.labels?.length
+          || each.textContent.trim() || each.ariaLabel))
+        .map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    for chart in tab.page.locator(".chart").all():
+        assert chart.get_attribute("aria-label")

@@ -1,0 +1,351 @@
+"""The page without a browser: self-contained, escaped, sound HTML, any part missing."""
+
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calibrant import InputError
+from calibrant.benchmark.errata import Erratum
+from calibrant.benchmark.records import LEVELS, Cell, Record
+from calibrant.benchmark.verdict import Verdict
+from calibrant.benchmark.verdicts import verdicts
+from calibrant.report._arms import settings
+from calibrant.report._page_data import chart_data, json_text, number_text
+from calibrant.report._page_parts import claim_cards, count_words
+from calibrant.report._page_summary import effects, how_it_ran, plain_words, tiles
+from calibrant.report.grid import Column, Entry, Grid
+from calibrant.report.page import write_page
+
+VOID = {"meta", "link", "input", "br", "img", "circle", "path"}
+HOSTILE = "</script><b onload=x>&\"'"
+COMMAND = "calibrant reproduce --profile paper"
+
+
+def _record(
+    data: str = "concrete",
+    network: str = "mc_dropout",
+    *,
+    strength: float = 0.0,
+    error: float = 10.0,
+    rmse: float = 1.0,
+    fold: int = 0,
+) -> Record:
+    regularizer = "cumulative_kl" if strength else "none"
+    cell = Cell(
+        data=data,
+        folds=2,
+        network=network,
+        regularizer=regularizer,
+        strength=strength,
+        fold=fold,
+    )
+    return Record(
+        cell=cell,
+        train_rows=160,
+        test_rows=40,
+        calibration_error=error,
+        floor=8.3,
+        randomized_calibration_error=error,
+        spread_calibration_error=error,
+        mean_calibration_error=error,
+        rmse=rmse,
+        nll=1.5,
+        crps=0.5,
+        sharpness=0.8,
+        coverage=0.9,
+        curve=tuple(range(2, 2 * LEVELS + 1, 2)),
+        seed=7,
+        stack="1",
+        threads=1,
+        versions="torch 2",
+        host="a machine",
+        seconds=90.0,
+        finished="2026-01-01T00:00:00+00:00",
+    )
+
+
+def _folds(record: Record) -> list[Record]:
+    return [replace(record, cell=replace(record.cell, fold=fold)) for fold in range(2)]
+
+
+def _pair(data: str, base: float, regularized: float, **more: Any) -> list[Record]:
+    return [
+        *_folds(_record(data, error=base)),
+        *_folds(_record(data, strength=20.0, error=regularized, **more)),
+    ]
+
+
+def _grid(*rows: tuple[Entry, ...]) -> Grid:
+    return Grid(
+        name="table1",
+        title="Table 1",
+        caption="Ours beside theirs.",
+        columns=(Column("set"), Column("base", "error", True), Column("QR", "error")),
+        rows=rows,
+        notes=("A note.",),
+    )
+
+
+def _write(path: Path, records: Iterable[Record], **more: Any) -> str:
+    known = list(records)
+    options: dict[str, Any] = {
+        "grids": [],
+        "verdicts": verdicts(known),
+        "errata": [],
+        "about": {},
+    } | more
+    return write_page(path, records=known, **options).read_text(encoding="utf-8")
+
+
+class _Page(HTMLParser):
+    """Collects elements and checks that each one is closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, Any]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open:
+            self.texts.setdefault(self._open[-1], []).append(data)
+
+    def values(self, name: str) -> list[str]:
+        return [a[name] or "" for _, a in self.elements if name in a]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
+    sweep = [_record(strength=s, fold=f) for s in (1.0, 5.0) for f in range(2)]
+    return _write(
+        tmp_path_factory.mktemp("page") / "new" / "report.html",
+        _pair("concrete", 10.0, 5.0) + sweep,
+        grids=[_grid((Entry("yacht"), Entry("5.4", 5.4, "1 repeat", True), Entry("")))],
+        errata=[Erratum(place="Table 4", printed="Dropout-VI", correct="Ensembles")],
+        about={"Command": "calibrant reproduce", "Plan": "one\ntwo"},
+    )
+
+
+def test_nothing_is_fetched_and_nothing_runs_from_attributes(whole: str) -> None:
+    page = _Page(whole)
+    loads = [
+        value
+        for _, attributes in page.elements
+        for name, value in attributes.items()
+        if name in {"src", "href", "srcset", "data", "action", "poster"}
+    ]
+    assert loads
+    assert all((value or "").startswith(("#", "data:")) for value in loads)
+    assert not [n for _, a in page.elements for n in a if n.startswith("on")]
+    (policy,) = [v for v in page.values("content") if "default-src" in v]
+    assert policy.startswith("default-src 'none'")
+    assert "@import" not in whole.split("</style>")[0]
+    assert "url(" not in whole.split("</style>")[0]
+
+
+def test_the_page_is_sound_html(whole: str) -> None:
+    page = _Page(whole)
+    names = page.values("id")
+    assert len(names) == len(set(names))
+    for attribute in ("for", "aria-labelledby", "list"):
+        assert set(page.values(attribute)) <= set(names)
+    assert {value[1:] for value in page.values("href") if value[0] == "#"} <= set(names)
+    heads = [tag for tag, _ in page.elements if tag in {"h1", "h2"}]
+    assert heads == ["h1", *["h2"] * 6]
+    assert whole.startswith("<!DOCTYPE html>")
+    for kind in ("select", "input"):
+        assert all("id" in a for tag, a in page.elements if tag == kind)
+
+
+def test_sections_follow_the_order_of_the_bar(whole: str) -> None:
+    page = _Page(whole)
+    sections = [a["id"] for tag, a in page.elements if tag == "section"]
+    assert sections == [
+        "summary",
+        "verdicts",
+        "tables",
+        "curves",
+        "sweep",
+        "errata",
+        "run",
+    ]
+    links = [a["href"] for tag, a in page.elements if tag == "a"]
+    assert links[1:] == [f"#{name}" for name in sections]
+
+
+def test_tables_carry_values_details_and_emphasis(whole: str) -> None:
+    assert '<td class="number edge" data-value="5.4" title="1 repeat"><strong>' in whole
+    assert '<th scope="colgroup" colspan="2">error</th>' in whole
+    assert '<th scope="row">yacht</th>' in whole
+    assert "<li>A note.</li>" in whole
+
+
+def test_about_is_split_into_lines_and_blocks(whole: str) -> None:
+    page = _Page(whole)
+    assert "one\ntwo" in page.texts["pre"]
+    assert "calibrant reproduce" in page.texts["dd"]
+
+
+def test_data_is_json_with_every_setting(whole: str) -> None:
+    text = whole.split('id="data">')[1].split("</script>")[0]
+    data = json.loads(text)
+    (setting,) = data["settings"]
+    labels = [arm["label"] for arm in setting["arms"]]
+    assert labels == ["Base", "QR, λ = 1", "QR, λ = 5", "QR, λ = 20"]
+    assert (setting["foldRows"], setting["allRows"]) == (40, 80)
+    assert set(data["bands"]) == {"40", "80"}
+    assert setting["arms"][0]["curve"] == data["levels"]
+    assert data["effects"][0]["rows"][0]["base"]["mean"] == 10.0
+
+
+def test_infinity_is_null_with_a_text() -> None:
+    records = [replace(r, nll=float("inf")) for r in _folds(_record())]
+    data = json.loads(json_text(chart_data(settings(records))))
+    number = data["settings"][0]["arms"][0]["numbers"]["nll"]
+    assert number == {"mean": None, "deviation": None, "text": "∞"}
+    assert number_text(-float("inf")) == "\N{MINUS SIGN}∞"
+
+
+def test_hostile_names_stay_text(tmp_path: Path) -> None:
+    records = _pair(HOSTILE, 10.0, 5.0)
+    known = [replace(r, host=HOSTILE, versions=HOSTILE) for r in records]
+    text = _write(
+        tmp_path / "report.html",
+        known,
+        grids=[_grid((Entry(HOSTILE), Entry(HOSTILE, 1.0, HOSTILE), Entry(HOSTILE)))],
+        verdicts=[replace(v, claim=HOSTILE, ours=HOSTILE) for v in verdicts(known)],
+        errata=[Erratum(place=HOSTILE, printed=HOSTILE, correct=HOSTILE)],
+        about={HOSTILE: HOSTILE, "block": f"{HOSTILE}\n{HOSTILE}"},
+    )
+    page = _Page(text)
+    assert "onload" not in {name for _, a in page.elements for name in a}
+    assert "</script><b" not in text
+    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
+    assert data["settings"][0]["data"] == HOSTILE
+
+
+def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
+    records = _pair("concrete", 10.0, 5.0) + _pair("yacht", 3.0, 4.0)
+    first = _write(tmp_path / "a.html", records)
+    assert _write(tmp_path / "b.html", records[::-1]) == first
+
+
+def test_nothing_at_all_says_what_fills_it(tmp_path: Path) -> None:
+    text = _write(tmp_path / "report.html", [], verdicts=[])
+    page = _Page(text)
+    assert text.count(COMMAND) == 6
+    assert not [tag for tag, _ in page.elements if tag in {"select", "table"}]
+    assert len(text) < 100_000  # the charting library is left out
+
+
+def test_one_arm_has_curves_but_neither_effect_nor_sweep(tmp_path: Path) -> None:
+    text = _write(tmp_path / "report.html", _folds(_record()))
+    ids = _Page(text).values("id")
+    assert "curve-chart" in ids
+    assert not {"effects", "sweep-form"} & set(ids)
+    assert "at three strengths or more" in text
+
+
+def test_an_empty_table_says_so(tmp_path: Path) -> None:
+    text = _write(tmp_path / "report.html", [], grids=[_grid()])
+    assert "None of this table has been run yet." in text
+
+
+@pytest.mark.parametrize("package", ["plotly", "jinja2"])
+def test_a_missing_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    for name in (package, f"{package}.offline"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(InputError, match=rf'{package}.*pip install "calibrant\[rep'):
+        _write(tmp_path / "report.html", _folds(_record()))
+
+
+def test_words_count_what_improved_and_name_what_did_not() -> None:
+    records = _pair("fish", 10.0, 5.0, rmse=1.1) + _pair("yacht", 20.0, 10.0)
+    words = plain_words(effects(settings(records + _pair("kin8nm", 4.0, 5.0))))
+    assert "with MC dropout on 2 of 3 data sets" in words[0]
+    assert "by a factor of 2.00 at the median" in words[0]
+    assert "rose on Kin8nm with MC dropout (4 to 5)" in words[1]
+    assert "by +0.0 % at the median and by +10.0 % at worst (Fish with MC" in words[2]
+    assert "more than twice that floor in 0 of 3 comparisons" in words[3]
+    everywhere = plain_words(effects(settings(records)))
+    assert everywhere[1] == "On no set was the mean error higher with it."
+
+
+def test_words_compare_in_the_setting_nearest_to_the_paper() -> None:
+    records = _pair("fish", 10.0, 5.0)
+    others = [
+        replace(r, cell=replace(r.cell, split="shuffled"), calibration_error=99.0)
+        for r in records
+    ] + [
+        replace(r, cell=replace(r.cell, epochs=64), calibration_error=99.0)
+        for r in records
+    ]
+    (effect,) = effects(settings(others + records))
+    assert effect.error == (10.0, 5.0)
+
+
+def test_tiles_take_the_median_and_count_verdicts() -> None:
+    found = effects(settings(_pair("a", 10.0, 5.0) + _pair("b", 4.0, 8.0)))
+    values = [tile.value for tile in tiles(found, ["holds", "not run", "holds"])]
+    assert values == ["1 of 2", "1.25 times", "+0.0 %", "2 of 2"]
+    assert tiles([], []) == []
+
+
+def test_how_it_ran_adds_up() -> None:
+    facts = dict(how_it_ran(_pair("fish", 1.0, 1.0) + _pair("yacht", 1.0, 1.0)))
+    assert facts["Cells"].startswith("8 ")
+    assert facts["Data sets"] == "Fish, Yacht"
+    assert facts["Computing time"] == "12.0 minutes"
+    assert facts["Seeds"] == "1 different, 7 to 7"
+    hours = [replace(_record(), seconds=9000.0)]
+    assert dict(how_it_ran(hours))["Computing time"] == "2.5 hours"
+    short = [replace(_record(), seconds=9.0)]
+    assert dict(how_it_ran(short))["Computing time"] == "9.0 seconds"
+
+
+def test_counts_of_verdicts_are_a_sentence() -> None:
+    every = ["holds", "does not hold", "does not hold", "within noise", "not run"]
+    assert count_words(every) == (
+        "Of 5 verdicts on claims of the paper, 1 holds, 2 do not hold, 1 is within "
+        "noise and 1 was not run."
+    )
+    assert count_words([]) == ""
+
+
+def test_verdicts_on_one_claim_share_a_card() -> None:
+    records = [
+        replace(record, cell=replace(record.cell, folds=5, fold=fold))
+        for record in _pair("fish", 10.0, 5.0)[::2]
+        for fold in range(5)
+    ]
+    every: tuple[Verdict, ...] = verdicts(records)
+    cards = claim_cards(every)
+    assert sum(len(card["verdicts"]) for card in cards) == len(every)
+    first = cards[0]["verdicts"]
+    assert [each["who"] for each in first] == [
+        "MC dropout, 100 epochs",
+        "Deep ensemble, 100 epochs",
+    ]
+    assert first[0]["sets"][0]["data"] == "Fish"
+    assert first[1]["kind"] == "idle"
