@@ -21,6 +21,8 @@ from .estimator.onnx.export import export_onnx as export_onnx
 from .estimator.recalibrate import RecalibratedRegressor as RecalibratedRegressor
 from .estimator.recalibrate import recalibrate as recalibrate
 from .estimator.regressor import CalibratedRegressor as CalibratedRegressor
+from .estimator.side_by_side import SideBySide as SideBySide
+from .estimator.side_by_side import fit_side_by_side as fit_side_by_side
 from .estimator.strength import StrengthPath as StrengthPath
 from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
