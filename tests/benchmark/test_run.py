@@ -1,6 +1,7 @@
 """Runs that are killed, shared, scheduled elsewhere, or fail in part."""
 
 import dataclasses
+import io
 import os
 import signal
 import subprocess
@@ -167,3 +168,44 @@ def test_progress_without_a_terminal_is_lines(
     shown = capsys.readouterr().err
     assert "stacks to train" in shown
     assert "100%" in shown
+
+
+def test_progress_on_a_terminal_is_a_bar(
+    tiny_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run(tiny_plan, ledger)
+    assert "100%" in screen.getvalue()
+    assert "stacks to train" not in screen.getvalue()
+
+
+def test_a_run_waits_for_what_another_process_holds(
+    tiny_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process holds the first job until we have looked twice, then dies."""
+    jobs = run_module.jobs_of(tiny_plan.cells(), set(), seed=tiny_plan.seed)
+    held = {jobs[0].name: 12345}
+    looks = []
+
+    class Shared(Ledger):
+        def claim(self, job: str) -> bool:
+            return job not in held and super().claim(job)
+
+        def holders(self) -> dict[str, int]:
+            return dict(held)
+
+    def sleep(seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) == 2:
+            held.clear()
+
+    monkeypatch.setattr(run_module.time, "sleep", sleep)
+    with Shared(tmp_path / "ledger.sqlite") as ledger:
+        assert run(tiny_plan, ledger).added == 66
+    assert len(looks) == 2

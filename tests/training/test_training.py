@@ -23,7 +23,7 @@ from calibrant import (
 )
 from calibrant.networks.standardized import StandardizedInputs
 from calibrant.training.history import EpochState
-from calibrant.training.progress import ProgressBar
+from calibrant.training.progress import epoch_bar, show_epoch
 
 
 def test_learns_a_line(tools: SimpleNamespace) -> None:
@@ -208,8 +208,8 @@ def test_progress_without_held_out_rows(capsys: pytest.CaptureFixture[str]) -> N
         held_out_calibration_error=None,
         network=nn.Identity(),
     )
-    with ProgressBar(2, shown=True, title="one") as bar:
-        bar.show(state)
+    with epoch_bar(2, shown=True, title="one") as bar:
+        show_epoch(bar, state)
     text = " ".join(capsys.readouterr().err.split())
     assert "loss 1.250 regularizer 0.5000" in text
     assert "held out" not in text

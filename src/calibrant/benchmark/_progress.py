@@ -3,12 +3,10 @@
 import sys
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
+from calibrant._progress import Bar
 from calibrant.benchmark.jobs import MEMBERS, Job, data_of
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
 
 __all__ = ["JobProgress", "cost"]
 
@@ -42,29 +40,20 @@ class JobProgress:
     """
 
     def __init__(self, *, shown: bool | None) -> None:
-        self._terminal = sys.stderr.isatty()
-        self._shown = self._terminal if shown is None else shown
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
+        terminal = sys.stderr.isatty()
+        self._lines = bool(shown) and not terminal
+        columns = ("share", "elapsed", "left")
+        self._bar = Bar(
+            "starting",
+            columns,
+            total=None,
+            shown=terminal and shown is not False,
+        )
         self._total = self._done = 0.0
         self._jobs = self._finished = 0
 
     def __enter__(self) -> Self:
-        if self._shown and self._terminal:
-            from rich import progress
-            from rich.console import Console
-
-            self._bar = progress.Progress(
-                progress.BarColumn(bar_width=20),
-                progress.TaskProgressColumn(),
-                progress.TimeElapsedColumn(),
-                progress.TextColumn("left"),
-                progress.TimeRemainingColumn(),
-                progress.TextColumn("{task.description}"),
-                console=Console(stderr=True),
-                speed_estimate_period=3600,
-            )
-            self._bar.start()
+        self._bar.__enter__()
         return self
 
     def __exit__(
@@ -73,17 +62,13 @@ class JobProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._bar.__exit__(kind, error, trace)
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Say what there is to do."""
         self._total, self._done = sum(map(cost, jobs)), 0.0
         self._jobs, self._finished = len(jobs), 0
-        if self._bar is not None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task("starting", total=self._total)
+        self._bar.show(total=self._total, completed=0)
         self._line(f"{len(jobs)} stacks to train")
 
     def finished(self, job: Job) -> None:
@@ -91,10 +76,7 @@ class JobProgress:
         before = int(_LINES * self._done / self._total)
         self._done += cost(job)
         self._finished += 1
-        if self._bar is not None and self._task is not None:
-            self._bar.update(
-                self._task, completed=self._done, description=f"finished {job}"
-            )
+        self._bar.show(completed=self._done, description=str(job))
         if int(_LINES * self._done / self._total) > before:
             share = self._done / self._total
             self._line(f"{share:4.0%}  {self._finished} of {self._jobs}, last: {job}")
@@ -102,11 +84,9 @@ class JobProgress:
     def waiting(self, processes: Sequence[int]) -> None:
         """Say that other processes do the rest."""
         numbers = ", ".join(map(str, processes))
-        text = f"waiting for process {numbers}, which does the rest"
-        if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, description=text)
+        self._bar.show(description=f"waiting for process {numbers}")
 
     def _line(self, text: str) -> None:
-        if self._shown and not self._terminal:
+        if self._lines:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()

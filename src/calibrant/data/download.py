@@ -9,13 +9,14 @@ from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
+from calibrant._progress import Bar
 from calibrant.data._part_file import DownloadError, PartFile, discard, open_part
-from calibrant.data._progress import DownloadBar
 
 __all__ = ["DownloadError", "download", "sha256_of"]
 
 WAITS = (1.0, 2.0, 4.0, 8.0)
 CHUNK = 1 << 18
+_COLUMNS = ("size", "speed", "left")
 
 #: Answers that may be another one soon: timeout, too many requests, a tired server.
 PASSING = {408, 425, 429, 500, 502, 503, 504}
@@ -68,7 +69,7 @@ def download(
         next call; bytes that are wrong are removed.
     """
     part = target.with_name(f"{target.name}.part")
-    with DownloadBar(target.name, shown=progress) as bar:
+    with Bar(target.name, _COLUMNS, total=None, shown=progress) as bar:
         joined = _receive_all(address, part, waits, timeout, bar)
         fault = _fault(part, sha256, check)
         if fault and joined:  # perhaps of two versions, which a fresh start mends
@@ -107,7 +108,7 @@ def _fault(
 
 
 def _receive_all(
-    address: str, part: Path, waits: Sequence[float], timeout: float, bar: DownloadBar
+    address: str, part: Path, waits: Sequence[float], timeout: float, bar: Bar
 ) -> bool:
     """Try until the file is complete; return whether it was joined from pieces."""
     joined = False
@@ -130,7 +131,7 @@ def _receive_all(
                 time.sleep(left.pop(0))
 
 
-def _receive(address: str, file: PartFile, timeout: float, bar: DownloadBar) -> bool:
+def _receive(address: str, file: PartFile, timeout: float, bar: Bar) -> bool:
     """Ask for what is missing once; return whether it joined what was there."""
     request = Request(address, headers={"User-Agent": "calibrant"})
     if file.size:
@@ -142,7 +143,7 @@ def _receive(address: str, file: PartFile, timeout: float, bar: DownloadBar) -> 
             joined, total = _begin(response, file)
             for chunk in _chunks(response):
                 file.write(chunk)
-                bar.show(file.size, total)
+                bar.show(completed=file.size, total=total)
     except DownloadError:
         raise
     except HTTPError as error:

@@ -9,7 +9,7 @@ from torch import nn
 from calibrant.training._trainer import Trainer
 from calibrant.training.data import TrainingData
 from calibrant.training.history import EpochState, History, InterruptedWarning
-from calibrant.training.progress import ProgressBar
+from calibrant.training.progress import epoch_bar, show_epoch
 from calibrant.training.recipe import Recipe
 
 __all__ = ["Callback", "train"]
@@ -78,14 +78,14 @@ def train(
     with (
         torch.enable_grad(),  # a caller may have switched it off
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
-        ProgressBar(recipe.epochs, shown=progress, title=title) as bar,
+        epoch_bar(recipe.epochs, shown=progress, title=title) as bar,
     ):
         torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
         try:
             for epoch in range(1, recipe.epochs + 1):
                 state = trainer.epoch(epoch)
                 history.add(state)
-                bar.show(state)
+                show_epoch(bar, state)
                 wishes = [callback(state) for callback in callbacks]
                 if any(wishes) or trainer.exhausted(epoch):
                     break

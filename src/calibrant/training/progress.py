@@ -1,19 +1,13 @@
-"""A progress bar for people who wait."""
+"""A progress bar for people who wait for a training."""
 
-import sys
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
+from calibrant._progress import Bar
 from calibrant.training.history import EpochState
 
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
-
-__all__ = ["ProgressBar"]
+__all__ = ["epoch_bar", "show_epoch"]
 
 
-class ProgressBar:
-    """Epochs done and time left, with loss, regularizer and held-out error.
+def epoch_bar(epochs: int, *, shown: bool | None, title: str) -> Bar:
+    """Make a bar with epochs done and time left.
 
     Parameters
     ----------
@@ -24,51 +18,16 @@ class ProgressBar:
     title
         What is being trained.
     """
+    columns = ("count", "left", "{task.fields[numbers]}")
+    return Bar(title, columns, total=epochs, shown=shown, numbers="")
 
-    def __init__(self, epochs: int, *, shown: bool | None, title: str) -> None:
-        self._epochs, self._title = epochs, title
-        self._shown = sys.stderr.isatty() if shown is None else shown
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
 
-    def __enter__(self) -> Self:
-        if self._shown:
-            from rich import progress
-            from rich.console import Console
-            from rich.table import Column
-
-            self._bar = progress.Progress(
-                progress.TextColumn("{task.description}"),
-                progress.BarColumn(bar_width=10),
-                progress.MofNCompleteColumn(),
-                progress.TimeRemainingColumn(),
-                # On a narrow terminal they go to a second line rather than be cut.
-                progress.TextColumn(
-                    "{task.fields[numbers]}", table_column=Column(no_wrap=False)
-                ),
-                console=Console(stderr=True),
-            )
-            self._bar.start()
-            self._task = self._bar.add_task(self._title, total=self._epochs, numbers="")
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def show(self, state: EpochState) -> None:
-        """Move on by one epoch."""
-        if self._bar is None or self._task is None:
-            return
-        numbers = f"loss {state.loss:.3f}  regularizer {state.regularizer:.4f}"
-        if state.held_out_calibration_error is not None:
-            numbers += (
-                f"  held out: score {state.held_out_score:.3f}, calibration error "
-                f"{state.held_out_calibration_error:.4f}"
-            )
-        self._bar.update(self._task, completed=state.epoch, numbers=numbers)
+def show_epoch(bar: Bar, state: EpochState) -> None:
+    """Move on by one epoch, with loss, regularizer and held-out error."""
+    numbers = f"loss {state.loss:.3f}  regularizer {state.regularizer:.4f}"
+    if state.held_out_calibration_error is not None:
+        numbers += (
+            f"  held out: score {state.held_out_score:.3f}, calibration error "
+            f"{state.held_out_calibration_error:.4f}"
+        )
+    bar.show(completed=state.epoch, numbers=numbers)
