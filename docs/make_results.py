@@ -15,8 +15,9 @@ from pathlib import Path
 
 from calibrant.benchmark.ledger import read_csv
 from calibrant.benchmark.records import Record
+from calibrant.benchmark.summary import summarize
 from calibrant.benchmark.verdicts import verdicts
-from calibrant.report.grid import Grid, to_markdown
+from calibrant.report.grid import Column, Entry, Grid, to_markdown
 from calibrant.report.overview import error_overview, verdict_overview
 from calibrant.report.tables import errata_grid, tables, verdict_grid
 
@@ -31,8 +32,9 @@ def body(grid: Grid) -> str:
 
 def records(name: str) -> list[Record]:
     """Read the compact results of a run; empty if there are none."""
-    path = ROOT / "results" / name / "results.csv"
-    return read_csv(path) if path.exists() else []
+    for path in sorted((ROOT / "results" / name).glob("results.csv*")):
+        return read_csv(path)
+    return []
 
 
 def state(name: str, found: Sequence[Record]) -> str:
@@ -48,10 +50,38 @@ def state(name: str, found: Sequence[Record]) -> str:
     )
 
 
+def masks() -> Grid:
+    """Compare MC dropout with each row's own masks and with masks that rows share."""
+    runs = [summarize(records("paper")), summarize(records("shared-masks"))]
+    own, shared = ({each.arm: each.values for each in run} for run in runs)
+    arms = [arm for arm in shared if arm in own and arm.recalibration == "none"]
+    rows = tuple(
+        (
+            Entry(f"{arm.data}, {'QR' if arm.strength else 'base'}"),
+            *(
+                Entry(f"{run[arm][name].mean:.2f}")
+                for name in ("calibration_error", "rmse", "nll")
+                for run in (own, shared)
+            ),
+        )
+        for arm in arms
+    )
+    names = ("Calibration error", "RMSE", "NLL")
+    columns = [Column(kind, name, True) for name in names for kind in ("own", "shared")]
+    return Grid(
+        name="masks",
+        title="Masks",
+        caption="Means over five repeats.",
+        columns=(Column("MC dropout"), *columns),
+        rows=rows,
+    )
+
+
 def blocks() -> dict[str, str]:
     """Return everything that can stand between two marks."""
     paper, shuffled = records("paper"), records("shuffled")
     found = {"overview": body(error_overview(paper)), "errata": body(errata_grid())}
+    found["masks"] = body(masks())
     for name, every in (("paper", paper), ("shuffled", shuffled)):
         judged = verdicts(every)
         own = [each for each in judged if each.source == "own"]

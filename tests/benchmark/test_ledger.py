@@ -43,10 +43,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_records_come_back_sorted_by_cell(path: Path) -> None:
-    strengths, datas = (20.0, 0.0, 1.5), ("yacht", "boston", "Ümlaut", "\U0001f600")
+    strengths, names = (20.0, 0.0, 1.5), ("yacht", "boston", "Ümlaut", "\U0001f600")
     records = [
         sample({"data": data, "strength": strength, "fold": fold})
-        for data, strength, fold in itertools.product(datas, strengths, (10, 9, 0))
+        for data, strength, fold in itertools.product(names, strengths, (10, 9, 0))
     ]
     with Ledger(path) as ledger:
         assert len(ledger) == 0
@@ -109,7 +109,7 @@ RECORDS = st.builds(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(records=st.lists(RECORDS, unique_by=lambda record: record.cell, max_size=4))
 def test_any_record_comes_back_bit_for_bit(
     records: list[Record], tmp_path_factory: pytest.TempPathFactory

@@ -120,7 +120,7 @@ def test_a_dask_cluster_gives_the_same_ledger_though_a_worker_dies(
     plan_file: Path, undisturbed: list[Record], tmp_path: Path
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    options: dict[str, Any] = {"dashboard_address": None, "threads_per_worker": 1}
+    options: dict[str, Any] = {"dashboard_address": ":0", "threads_per_worker": 1}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         Ledger(tmp_path / "dask.sqlite") as ledger,

@@ -3,19 +3,22 @@
 import importlib
 import math
 import os
+import queue
 import signal
 import subprocess
 import sys
+import threading
 import time
 import types
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calibrant.benchmark import _dask, _processes
-from calibrant.benchmark._worker import _answer, call, work
+from calibrant.benchmark._worker import _answer, _end_with_parent, _pack, call, work
 from calibrant.benchmark.schedulers import SchedulerError, WorkerDiedError, run_jobs
 
 HERE = Path(__file__).parent
@@ -35,13 +38,23 @@ def functions() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def cluster(functions: Any) -> Iterator[Any]:  # noqa: ARG001 - it changes the path
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        processes=True,
-        n_workers=2,
-        threads_per_worker=1,
-        dashboard_address=QUIET,
-        silence_logs="CRITICAL",
-    ) as cluster:
+    # So that a job that kills is found out soon, and the dead are not waited for.
+    quick = importlib.import_module("dask").config.set(
+        {
+            "distributed.scheduler.allowed-failures": 1,
+            "distributed.comm.timeouts.connect": "3s",
+        }
+    )
+    with (
+        quick,
+        distributed.LocalCluster(
+            processes=True,
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=QUIET,
+            silence_logs="CRITICAL",
+        ) as cluster,
+    ):
         yield cluster
 
 
@@ -162,21 +175,18 @@ def test_a_worker_that_leaves_is_dead_too(
     assert "ended with exit code 3" in str(error)
 
 
-def test_results_that_cannot_travel_are_errors(functions: Any) -> None:
-    answers = [
-        _processes.ForkingPickler.loads(_answer(function, content))
-        for function, content in (
-            (functions.not_for_travel, _processes.ForkingPickler.dumps(1)),
-            (functions.awkward, _processes.ForkingPickler.dumps(1)),
-            (functions.square, b"not a job"),
-            (functions.square, _processes.ForkingPickler.dumps(3)),
-        )
-    ]
-    assert "generator" in str(answers[0])
-    assert type(answers[1]) is RuntimeError
-    assert str(answers[1]) == "AwkwardError: 1 and 2"
-    assert isinstance(answers[2], Exception)
-    assert answers[3] == 9
+def test_what_cannot_travel_is_told(functions: Any) -> None:
+    pack, unpack = _processes.ForkingPickler.dumps, _processes.ForkingPickler.loads
+    assert unpack(_answer(functions.square, pack(3))) == 9
+    result = unpack(_answer(functions.not_for_travel, pack(3)))
+    assert "cannot pickle 'generator' object" in str(result)
+    error = unpack(_answer(functions.hopeless, pack(3)))
+    assert type(error) is RuntimeError
+    assert str(error) == "ValueError: no luck with 3"
+    assert "raise error" in error.__notes__[0]
+    assert isinstance(unpack(_answer(functions.square, b"not a job")), Exception)
+    error = unpack(_pack(ValueError(lambda: 3)))
+    assert str(error).startswith("ValueError: <function")
 
 
 def test_wrong_options_are_told() -> None:
@@ -204,24 +214,74 @@ def test_a_cluster_without_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> N
         next(run_jobs(math.sqrt, [1.0], scheduler=empty.scheduler_address))
 
 
-def test_a_scheduler_that_goes_away_is_told(functions: Any) -> None:
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
+CLUSTER = """
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(
         processes=False,
         protocol="tcp://",
         n_workers=1,
-        dashboard_address=QUIET,
-        silence_logs="CRITICAL",
+        threads_per_worker=1,
+        dashboard_address=":0",
     ) as cluster:
-        jobs = run_jobs(
-            functions.nap, [0.0, 600.0], scheduler=cluster.scheduler_address
-        )
-        assert next(jobs) == (0.0, 0.0)
-        cluster.close(timeout=1)
-        with pytest.raises(
-            SchedulerError, match=r"was lost\. What was finished before"
-        ):
-            next(jobs)
+        print(cluster.scheduler_address, flush=True)
+        input()
+"""
+
+
+def test_a_scheduler_that_goes_away_is_told(functions: Any) -> None:
+    pytest.importorskip("distributed")
+    with subprocess.Popen(
+        [sys.executable, "-c", CLUSTER],
+        env=os.environ | {"PYTHONPATH": str(HERE)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        results = run_jobs(functions.nap, [0.0, 600.0], scheduler=address)
+        assert next(results) == (0.0, 0.0)
+        process.kill()
+        process.wait()
+        with pytest.raises(SchedulerError, match=f"at {address} was lost"):
+            next(results)
+
+
+class Gone:
+    """A client or a future whose scheduler has gone."""
+
+    def __init__(self, status: str, error: Exception) -> None:
+        self.status = status
+        self.error = error
+
+    def result(self) -> None:
+        raise self.error
+
+    def nthreads(self) -> None:
+        raise self.error
+
+
+def test_every_way_to_lose_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "LOOK", 0.01)
+    gone: Any = Gone("closed", ConnectionResetError("reset"))
+    with pytest.raises(SchedulerError, match="was lost"):
+        _dask._room(gone, "address")
+    with pytest.raises(SchedulerError, match="was lost"):
+        _dask._wait(queue.SimpleQueue(), gone, "address")
+    for error in (CancelledError(), TimeoutError()):
+        gone = Gone("cancelled", error)
+        with pytest.raises(SchedulerError, match="was lost"):
+            _dask._outcome(gone, "address")
+        gone = Gone("error", error)
+        assert _dask._outcome(gone, "address") is error
+    gone = Gone("running", OSError())
+    finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Timer(0.05, finished.put, ("future",)).start()
+    assert _dask._wait(finished, gone, "address") == "future"
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,6 +332,20 @@ def is_running(pid: int) -> bool:
     return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_a_worker_that_refuses_to_end_is_killed(
+    functions: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_processes, "PATIENCE", 0.05)
+    jobs = [(number, str(tmp_path)) for number in (0, 1)]
+    results = run_jobs(functions.refuse_to_end, jobs, workers=2)
+    assert next(results) == (jobs[0], 0)
+    stubborn = int((tmp_path / "mark").read_text())
+    assert is_running(stubborn)
+    results.close()  # type: ignore[attr-defined]
+    assert not is_running(stubborn)
+
+
 def test_workers_that_cannot_start_are_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -309,3 +383,24 @@ def test_a_worker_ends_when_its_pipe_does(functions: Any) -> None:
     assert pipe.sent[0] == b""
     assert _processes.ForkingPickler.loads(pipe.sent[1]) == 9
     assert call(functions.square, 4) == 16
+
+
+def test_a_worker_watches_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    _end_with_parent()  # this process was started by no other of ours
+    told: list[object] = []
+
+    class Parent:
+        def join(self) -> None:
+            told.append("it has ended")
+
+    monkeypatch.setattr("multiprocessing.parent_process", Parent)
+    monkeypatch.setattr(os, "_exit", told.append)
+    _end_with_parent()
+    assert told == ["it has ended", 1]
+
+
+def test_no_torch_is_loaded_to_limit_its_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert call(math.sqrt, 4.0) == 2.0

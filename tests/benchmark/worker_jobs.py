@@ -35,6 +35,12 @@ def awkward(job: int) -> int:
     return job
 
 
+def hopeless(job: int) -> int:
+    error = ValueError(f"no luck with {job}")
+    error.secret = not_for_travel(job)  # type: ignore[attr-defined]
+    raise error
+
+
 def not_for_travel(job: int) -> object:
     return (each for each in range(job))
 
@@ -56,6 +62,19 @@ def die_always(job: tuple[int, str]) -> int:
         (Path(folder) / f"died-{os.getpid()}").touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return number * number
+
+
+def refuse_to_end(job: tuple[int, str]) -> int:
+    """Job number 1 never ends, and 0 waits until it is sure of that."""
+    number, folder = job
+    mark = Path(folder) / "mark"
+    if number == 1:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        mark.with_suffix(".new").write_text(str(os.getpid()))
+        mark.with_suffix(".new").rename(mark)
+    while number == 1 or not mark.exists():
+        time.sleep(0.01)
+    return number
 
 
 def leave(job: int) -> int:

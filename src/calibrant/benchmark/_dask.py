@@ -32,31 +32,50 @@ def run_on_dask(
     The second one is there when the first ends; more results would only wait in memory.
     """
     with contextlib.closing(_connect(address)) as client:
-        running: dict[object, Job] = {}
-        finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+        suspects: list[Job] = []
+        for job, outcome in _run(client, function, jobs, address):
+            if isinstance(outcome, WorkerDiedError):
+                suspects.append(job)
+            else:
+                yield job, outcome
+        # Dask blames all jobs that a dead worker had. Alone, each shows what it does.
+        for job in suspects:
+            yield from _run(client, function, iter([job]), address)
 
-        def fill() -> None:
-            room = max(0, _room(client, address) - len(running))
-            for job in itertools.islice(jobs, room):
-                future = client.submit(call, function, job, pure=False)
-                running[future.key] = job
-                future.add_done_callback(finished.put)
 
+def _run(
+    client: "Client",
+    function: Callable[[Job], Result],
+    jobs: Iterator[Job],
+    address: str,
+) -> Iterator[tuple[Job, Result | Exception]]:
+    running: dict[object, tuple[Job, Future[Result]]] = {}
+    finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
+
+    def fill() -> None:
+        room = max(0, _room(client, address) - len(running))
+        for job in itertools.islice(jobs, room):
+            future = client.submit(call, function, job, pure=False)
+            # Held on to, since Dask drops what nobody has a hold of.
+            running[future.key] = job, future
+            future.add_done_callback(finished.put)
+
+    fill()
+    while running:
+        future = _wait(finished, client, address)
+        outcome = _outcome(future, address)
+        job, _ = running.pop(future.key)
         fill()
-        while running:
-            future = _wait(finished, client, address)
-            outcome = _outcome(future, address)
-            job = running.pop(future.key)
-            fill()
-            yield job, outcome
+        yield job, outcome
 
 
 def _room(client: "Client", address: str) -> int:
     # Asked each time: a cluster grows, and workers die.
     try:
-        return 2 * max(1, sum(client.nthreads().values()))
+        threads: dict[str, int] = client.nthreads()
     except OSError as error:
         raise _lost(address) from error
+    return 2 * max(1, sum(threads.values()))
 
 
 def _wait(

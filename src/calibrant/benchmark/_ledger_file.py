@@ -5,7 +5,6 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -87,7 +86,7 @@ def _open_to_write(path: Path) -> sqlite3.Connection:
         # Asked again, since another process may have made it in between.
         elif _holds_anything(connection) and not _is_ledger(connection, path):
             raise _foreign(path)
-        _use_wal(connection)
+        connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         with connection:
             # Also where the tables are there: this tells a file that is read-only.
@@ -162,20 +161,6 @@ def _foreign(path: Path) -> LedgerError:
         f"{path} must be a ledger of calibrant, and it is a database of another "
         "program. It was left as it is: choose another path."
     )
-
-
-def _use_wal(connection: sqlite3.Connection) -> None:
-    # SQLite does not wait here for others by itself, as it does everywhere else.
-    patience = time.monotonic() + PATIENCE
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if not has_code(error, "BUSY") or time.monotonic() > patience:
-                raise
-            time.sleep(0.01)
-        else:
-            return
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
