@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 from calibrant.benchmark import run as run_module
-from calibrant.benchmark.ledger import Ledger
-from calibrant.benchmark.plan import Plan, read_plan
+from calibrant.benchmark.jobs import data_of
+from calibrant.benchmark.ledger import Ledger, LedgerError
+from calibrant.benchmark.plan import Plan, Study, read_plan
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.run import run
 
 SCRIPT = """
 import sys
 from pathlib import Path
-from calibrant.benchmark.ledger import Ledger
+from calibrant.benchmark.jobs import data_of
+from calibrant.benchmark.ledger import Ledger, LedgerError
 from calibrant.benchmark.plan import read_plan
 from calibrant.benchmark.run import run
 
@@ -209,3 +211,33 @@ def test_a_run_waits_for_what_another_process_holds(
     with Shared(tmp_path / "ledger.sqlite") as ledger:
         assert run(tiny_plan, ledger).added == 66
     assert len(looks) == 2
+
+
+def test_another_seed_does_not_mix_with_the_first(
+    tiny_plan: Plan, tmp_path: Path
+) -> None:
+    other = dataclasses.replace(tiny_plan, seed=6)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run(tiny_plan, ledger)
+        with pytest.raises(LedgerError, match=r"holds cells of seed 5.*has seed 6"):
+            run(other, ledger)
+        assert len(ledger) == 66
+
+
+def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    lines = ["a,b", *(f"{i},{i % 3}" for i in range(12))]
+    path.write_text("\n".join(lines))
+    study = Study(
+        data=(str(path),),
+        networks=("mc_dropout",),
+        epochs=(1,),
+        folds=2,
+        strengths=(0,),
+    )
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        run(Plan(studies=(study,)), ledger)
+        path.write_text("\n".join([*lines[:-1], "100,100"]))
+        data_of.cache_clear()
+        with pytest.raises(LedgerError, match=r"table\.csv changed since its cells"):
+            run(Plan(studies=(study,)), ledger)

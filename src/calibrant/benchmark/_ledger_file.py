@@ -34,6 +34,9 @@ _TABLES = (
     """CREATE TABLE IF NOT EXISTS claims (
     job TEXT PRIMARY KEY, pid INTEGER NOT NULL, started TEXT NOT NULL
     ) WITHOUT ROWID""",
+    """CREATE TABLE IF NOT EXISTS facts (
+    name TEXT PRIMARY KEY, value TEXT NOT NULL
+    ) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {VERSION}",
 )

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -195,6 +195,27 @@ class Ledger:
             for job, owner in owners.items()
             if owner != me and is_alive(owner)
         }
+
+    def remember(self, facts: Mapping[str, str]) -> dict[str, str]:
+        """Keep what all records share, such as the seed of the plan.
+
+        Parameters
+        ----------
+        facts
+            Names and values. A fact that is there already stays as it was.
+
+        Returns
+        -------
+        dict
+            Those that were there with another value: records to come would not fit.
+        """
+        with self._transaction() as connection:
+            connection.executemany(
+                "INSERT INTO facts VALUES (?, ?) ON CONFLICT (name) DO NOTHING",
+                facts.items(),
+            )
+            known = dict(connection.execute("SELECT name, value FROM facts"))
+        return {name: known[name] for name in facts if known[name] != facts[name]}
 
     def export_csv(self, path: str | os.PathLike[str]) -> int:
         """Write all records to a CSV (``.gz``: compressed) and return their number.

@@ -1,5 +1,6 @@
 """Run a plan: what is missing in the ledger, and nothing twice."""
 
+import hashlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -7,8 +8,8 @@ from functools import partial
 
 from calibrant.benchmark._progress import JobProgress
 from calibrant.benchmark.cells import run_job
-from calibrant.benchmark.jobs import Job, jobs_of
-from calibrant.benchmark.ledger import Ledger
+from calibrant.benchmark.jobs import Job, data_of, jobs_of
+from calibrant.benchmark.ledger import Ledger, LedgerError
 from calibrant.benchmark.plan import Plan
 from calibrant.benchmark.schedulers import run_jobs
 
@@ -67,6 +68,7 @@ def run(
         Show progress: a bar on a terminal, else lines; None for a terminal only.
     """
     cells = plan.cells()
+    _check_facts(plan, ledger)
     outcome = Outcome(cells=len(cells))
     function = partial(run_job, plan_seed=plan.seed, threads=threads)
     failed: set[Job] = set()
@@ -90,6 +92,31 @@ def run(
                 bar.finished(job)
             _wait_for_others(ledger, _missing(plan, ledger, failed), bar)
     return outcome
+
+
+def _check_facts(plan: Plan, ledger: Ledger) -> None:
+    """Refuse to mix numbers of several seeds, or of a table that was changed."""
+    names = dict.fromkeys(cell.data for cell in plan.cells())
+    facts = {f"data {name}": _fingerprint(name) for name in names}
+    before = ledger.remember({"seed": str(plan.seed), **facts})
+    if "seed" in before:
+        raise LedgerError(
+            f"{ledger.path} holds cells of seed {before['seed']}, and the plan has "
+            f"seed {plan.seed}. Use another folder, or that seed."
+        )
+    if before:
+        changed = ", ".join(sorted(name.removeprefix("data ") for name in before))
+        raise LedgerError(
+            f"{changed} changed since its cells in {ledger.path} were run. Use another "
+            "folder, or put the former table back."
+        )
+
+
+def _fingerprint(name: str) -> str:
+    data = data_of(name)
+    digest = hashlib.sha256(data.x.tobytes())
+    digest.update(data.y.tobytes())
+    return digest.hexdigest()
 
 
 def _missing(plan: Plan, ledger: Ledger, failed: set[Job]) -> list[Job]:
