@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from calibrant.benchmark.plan import Plan
+    from calibrant.workflows.reproduce import Reproduction
 
 __all__ = ["main"]
 
@@ -116,12 +117,12 @@ _RUN = "How it is run"
 @app.command()
 def reproduce(  # noqa: PLR0913  (one parameter for each option)
     profile: Annotated[
-        Profile,
+        Profile | None,
         typer.Option(
-            help="quick: 8 sets, 1 repeat, minutes. paper: all tables and figures, "
-            "hours. shuffled: shuffled folds, more methods, hours."
+            help="quick (default): 8 sets, 1 repeat, minutes. paper: all tables and "
+            "figures, hours. shuffled: shuffled folds, more methods, hours."
         ),
-    ] = Profile.QUICK,
+    ] = None,
     plan: Annotated[
         Path | None, typer.Option(help="A plan in TOML instead; see --print-plan.")
     ] = None,
@@ -146,7 +147,10 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     ] = None,
     regularizer: Annotated[
         Many,
-        typer.Option(help="As `calibrant methods` lists.", rich_help_panel=_STUDY),
+        typer.Option(
+            help="As `calibrant methods regularizers` lists, or conditional.",
+            rich_help_panel=_STUDY,
+        ),
     ] = None,
     strength: Annotated[
         list[float] | None,
@@ -163,7 +167,11 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     ] = None,
     split: Annotated[
         str | None,
-        typer.Option(help="unshuffled, shuffled or fixed.", rich_help_panel=_STUDY),
+        typer.Option(
+            help="unshuffled (as in the paper), shuffled, or fixed (Year Prediction "
+            "MSD only).",
+            rich_help_panel=_STUDY,
+        ),
     ] = None,
     folds: Annotated[
         int | None, typer.Option(help="Number of folds.", rich_help_panel=_STUDY)
@@ -215,7 +223,7 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     """
     from calibrant._checks import InputError
 
-    options = {
+    wishes = {
         "data": data,
         "networks": network,
         "regularizers": regularizer,
@@ -226,14 +234,23 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
         "folds": folds,
         "repeats": repeats,
     }
+    options = {n: value for n, value in wishes.items() if value not in (None, [])}
     try:
+        if report_only:
+            _refuse_beside_report(
+                {**options, "profile": profile, "plan": plan, "only": only}
+                | {"seed": seed, "resume-from": resume_from}
+            )
+            _report(out)
+            return
         chosen = _chosen_plan(profile, plan, only, seed, options)
         if print_plan:
             typer.echo(str(chosen), nl=False)
             return
-        _reproduce(chosen, out, workers, scheduler, resume_from, report_only)
+        _reproduce(chosen, out, workers, scheduler, resume_from)
     except (InputError, OSError) as error:
-        typer.echo(f"calibrant: {error}", err=True)
+        place = "" if isinstance(error, InputError) or error.filename else f" ({out})"
+        typer.echo(f"calibrant: {error}{place}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.echo(
@@ -244,8 +261,20 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
         raise typer.Exit(130) from None
 
 
+def _refuse_beside_report(options: Mapping[str, object]) -> None:
+    """A report takes what is in the folder; anything else would be ignored."""
+    from calibrant._checks import InputError
+
+    given = [name for name, value in options.items() if value not in (None, [])]
+    if given:
+        raise InputError(
+            f"--report-only reports all that is in --out, got {', '.join(given)} too. "
+            "Leave that out."
+        )
+
+
 def _chosen_plan(
-    profile: Profile,
+    profile: Profile | None,
     plan: Path | None,
     only: Many,
     seed: int | None,
@@ -254,8 +283,8 @@ def _chosen_plan(
     """Return the plan of a file, of the options, or of a profile."""
     from calibrant.workflows.plans import choose_plan
 
-    given = {n: value for n, value in options.items() if value not in (None, [])}
-    return choose_plan(profile.value, plan, given, only=only or (), seed=seed)
+    name = None if profile is None else profile.value
+    return choose_plan(name, plan, options, only=only or (), seed=seed)
 
 
 def _reproduce(
@@ -264,30 +293,37 @@ def _reproduce(
     workers: int,
     scheduler: str | None,
     resume_from: Path | None,
-    report_only: bool,
 ) -> None:
     import os
 
+    from calibrant.workflows import reproduce as work
+
+    done = work.reproduce(
+        plan,
+        out,
+        workers=work.Workers(workers or os.cpu_count() or 1, scheduler),
+        resume_from=resume_from,
+        progress=True,
+    )
+    _show(done)
+
+
+def _report(out: Path) -> None:
+    from calibrant.workflows import reproduce as work
+
+    _show(work.report(out))
+
+
+def _show(done: "Reproduction") -> None:
     from rich.console import Console
 
-    from calibrant.workflows import reproduce as work
     from calibrant.workflows.screen import screen
 
-    if report_only:
-        done = work.report(out)
-    else:
-        done = work.reproduce(
-            plan,
-            out,
-            workers=work.Workers(workers or os.cpu_count() or 1, scheduler),
-            resume_from=resume_from,
-            progress=True,
-        )
     console = Console()
     console.print(screen(done, width=console.width))
+    sys.stdout.flush()
     for job, error in done.failures:
         typer.echo(f"calibrant: failed: {job}: {error}", err=True)
-    sys.stdout.flush()
     typer.echo(f"Report: {done.page}")
     if done.failures:
         raise typer.Exit(1)

@@ -107,7 +107,11 @@ def test_the_paper_profile_is_what_it_says() -> None:
         ("[[study]]\ndata = ['a']\nsplit = 'fixed'", "fixed split has 1 fold"),
         ("[[study]]\ndata = []", "data of a study must not be empty"),
         ("[[study]]\ndata = ['a']\nepochs = [0]", "epochs must be at least 1"),
-        ("[[study]]\ndata = ['a']\nstrengths = [-1]", "strengths at least 0"),
+        ("[[study]]\ndata = ['a']\nstrengths = [-1]", "finite and at least 0"),
+        ("[[study]]\ndata = ['a']\nstrengths = [nan]", "finite and at least 0"),
+        ("[[study]]\ndata = ['a']\nnetworks = ['default']", "takes cross_fit"),
+        ("study = [1, 2]", r"at least one \[\[study\]\]"),
+        ("seed = true\n[[study]]\ndata = ['a']", "seed must be a whole"),
         (
             "[[study]]\ndata = ['a']\nnetworks = ['x']",
             "networks must be out of mc_drop",
@@ -132,6 +136,14 @@ def test_one_value_may_stand_for_a_list(tmp_path: Path) -> None:
     (study,) = read_plan(path).studies
     assert study == Study(data=("yacht",), strengths=(5.0,))
     assert read_plan(path).name == "plan"
+
+
+def test_any_name_survives_toml(tmp_path: Path) -> None:
+    study = Study(data=('a "b"\\\t\x01\x7fé',))
+    path = tmp_path / "plan.toml"
+    for mark in ("", "\ufeff"):  # some editors begin a file with one
+        path.write_text(mark + str(Plan(studies=(study,), name='"')), encoding="utf-8")
+        assert read_plan(path) == Plan(studies=(study,), name='"')
 
 
 def test_an_unknown_profile_names_the_known() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from calibrant.benchmark import cells as cells_module
 from calibrant.benchmark import run as run_module
 from calibrant.benchmark.jobs import data_of
 from calibrant.benchmark.ledger import Ledger, LedgerError
@@ -241,3 +242,35 @@ def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
         data_of.cache_clear()
         with pytest.raises(LedgerError, match=r"table\.csv changed since its cells"):
             run(Plan(studies=(study,)), ledger)
+
+
+@pytest.mark.slow
+def test_an_interrupted_run_records_nothing_half_done(
+    plan_file: Path, undisturbed: list[Record], tmp_path: Path
+) -> None:
+    path = tmp_path / "interrupted.sqlite"
+    process = start(plan_file, path)
+    wait_for(path, 10, process)
+    process.send_signal(signal.SIGINT)
+    assert b"KeyboardInterrupt" in process.communicate()[1]
+    with Ledger(path) as ledger:
+        assert 0 < len(ledger) < 66
+        run(read_plan(plan_file), ledger)
+        assert timeless(ledger.records()) == undisturbed
+
+
+def test_a_number_that_is_none_is_a_failure_of_its_job(
+    tiny_plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = cells_module._measures
+
+    def spoiled(law: Any, cell: Any, data: Any, split: Any) -> dict[str, Any]:
+        lost = {"nll": float("nan")} if cell.network == "default" else {}
+        return original(law, cell, data, split) | lost
+
+    monkeypatch.setattr(cells_module, "_measures", spoiled)
+    with Ledger(tmp_path / "ledger.sqlite") as ledger:
+        outcome = run(tiny_plan, ledger)
+        assert outcome.added == 64
+        assert len(outcome.failures) == 2
+        assert "the nll of fold 0 in repeat 0" in str(outcome.failures[0][1])

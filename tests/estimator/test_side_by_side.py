@@ -9,6 +9,8 @@ from sklearn.utils import check_random_state
 
 from calibrant import CalibratedRegressor, InputError
 from calibrant.estimator.side_by_side import fit_side_by_side
+from calibrant.training._trainer import Trainer
+from calibrant.training.history import InterruptedWarning
 
 random = np.random.default_rng(0)
 X = random.normal(size=(60, 3))
@@ -92,3 +94,23 @@ def test_what_cannot_be_stacked_is_refused(
     rows = options.pop("rows", PARTS)
     with pytest.raises(InputError, match=words):
         fit_side_by_side(paper(**changes), X, Y, rows, seed=0, **options)
+
+
+def test_an_interruption_leaves_no_half_trained_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = []
+    original = Trainer.step
+
+    def step(self: Trainer, *arguments: Any) -> Any:
+        steps.append(arguments)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with (
+        pytest.warns(InterruptedWarning, match="after 1 of 3 epochs"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        fit_side_by_side(paper(), X, Y, PARTS, seed=1)

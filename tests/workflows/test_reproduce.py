@@ -1,6 +1,7 @@
 """From a plan to a page, in seconds."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def test_everything_is_written(done: Path) -> None:
 
 
 def test_the_same_plan_runs_nothing_again(done: Path) -> None:
-    plan = choose_plan("", done / "plan.toml", {})
+    plan = choose_plan(None, done / "plan.toml", {})
     before = (done / "results.csv").read_bytes()
     page = (done / "report.html").read_bytes()
     assert reproduce(plan, done).added == 0
@@ -58,7 +59,7 @@ def test_the_same_plan_runs_nothing_again(done: Path) -> None:
 
 
 def test_a_run_moves_to_another_folder_by_its_csv(done: Path, tmp_path: Path) -> None:
-    plan = choose_plan("", done / "plan.toml", {})
+    plan = choose_plan(None, done / "plan.toml", {})
     there = tmp_path / "there"
     found = reproduce(plan, there, resume_from=done / "results.csv")
     assert found.added == 0
@@ -68,7 +69,7 @@ def test_a_run_moves_to_another_folder_by_its_csv(done: Path, tmp_path: Path) ->
 def test_a_folder_without_its_ledger_goes_on_from_its_csv(
     done: Path, tmp_path: Path
 ) -> None:
-    plan = choose_plan("", done / "plan.toml", {})
+    plan = choose_plan(None, done / "plan.toml", {})
     (tmp_path / "results.csv").write_bytes((done / "results.csv").read_bytes())
     assert reproduce(plan, tmp_path).added == 0
 
@@ -88,7 +89,7 @@ def test_an_empty_folder_has_nothing_to_report(tmp_path: Path) -> None:
 
 
 def test_options_make_a_plan() -> None:
-    plan = choose_plan("quick", None, {"data": ["yacht"], "folds": 3}, seed=4)
+    plan = choose_plan(None, None, {"data": ["yacht"], "folds": 3}, seed=4)
     assert plan == Plan(studies=(Study(data=("yacht",), folds=3),), seed=4)
 
 
@@ -101,6 +102,41 @@ def test_only_keeps_some_data_sets() -> None:
 
 def test_options_without_data_and_beside_a_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="add --data"):
-        choose_plan("quick", None, {"folds": 3})
-    with pytest.raises(InputError, match=r"got both .*plan\.toml and folds"):
-        choose_plan("quick", tmp_path / "plan.toml", {"folds": 3})
+        choose_plan(None, None, {"folds": 3})
+    with pytest.raises(InputError, match=r"got .*plan\.toml and folds"):
+        choose_plan(None, tmp_path / "plan.toml", {"folds": 3})
+    with pytest.raises(InputError, match="got the profile quick and data"):
+        choose_plan("quick", None, {"data": ["yacht"]})
+
+
+def test_the_fixed_split_has_one_fold_by_itself() -> None:
+    plan = choose_plan(None, None, {"data": ["year_msd"], "split": "fixed"})
+    assert plan.studies[0].folds == 1
+
+
+@pytest.mark.parametrize("ledger", [None, b""])
+def test_finished_cells_of_a_folder_are_never_lost(
+    ledger: bytes | None, done: Path, tmp_path: Path
+) -> None:
+    """The folder has its CSV only, or with it an empty ledger of a killed process."""
+    plan = choose_plan(None, done / "plan.toml", {})
+    kept = tmp_path / "results.csv"
+    kept.write_bytes((done / "results.csv").read_bytes())
+    if ledger is not None:
+        (tmp_path / "ledger.sqlite").write_bytes(ledger)
+    small = Plan(studies=(replace(plan.studies[0], data=plan.studies[0].data[:1]),))
+    with pytest.raises((InputError, OSError), match="missing"):
+        reproduce(small, tmp_path, resume_from=tmp_path / "missing.csv")
+    assert reproduce(small, tmp_path).added == 0
+    assert kept.read_bytes() == (done / "results.csv").read_bytes()
+
+
+def test_a_csv_that_cannot_be_read_is_left_alone(done: Path, tmp_path: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {})
+    kept = tmp_path / "results.csv"
+    damaged = (done / "results.csv").read_bytes()[:-40]
+    kept.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"results\.csv"):
+            reproduce(plan, tmp_path)
+        assert kept.read_bytes() == damaged

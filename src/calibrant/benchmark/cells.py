@@ -1,5 +1,6 @@
 """Train a job and measure its cells."""
 
+import math
 import os
 import platform
 import time
@@ -81,9 +82,20 @@ def _records(job: Job, plan_seed: int) -> list[Record]:
         "seconds": round(share, 3),
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    for cell, numbers in measured.items():
+        _refuse_nan(cell, numbers)
     return [
         Record(cell=cell, **numbers, **shared) for cell, numbers in measured.items()
     ]
+
+
+def _refuse_nan(cell: Cell, numbers: dict[str, Any]) -> None:
+    for name, value in numbers.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise ArithmeticError(
+                f"the {name} of fold {cell.fold} in repeat {cell.repeat} is not a "
+                "number: a prediction has overflowed."
+            )
 
 
 Splits = dict[tuple[int, int], Split]
@@ -149,6 +161,8 @@ def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
         members=_MEMBERS[cell.recalibration],
     )
     model.fit(data.x[split.train], data.y[split.train])
+    if any(history.interrupted for history in model.history_):
+        raise KeyboardInterrupt  # it can predict, but it is not what was asked for
     law = model.predict_distribution(data.x[split.test])
     return {each: _measures(law, each, data, split) for each in job.cells}
 

@@ -1,5 +1,7 @@
 """What a benchmark runs: one frozen plan, as Python, TOML or a profile's name."""
 
+import json
+import math
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -81,11 +83,22 @@ class Study:
         for name in ("data", "networks", "regularizers", "epochs", "recalibrations"):
             if not getattr(self, name):
                 raise InputError(f"{name} of a study must not be empty.")
-        if min(self.epochs) < 1 or min(self.strengths, default=0) < 0:
+        allowed = all(0 <= each < math.inf for each in self.strengths)
+        if min(self.epochs) < 1 or not allowed:
             raise InputError(
-                "epochs must be at least 1 and strengths at least 0, got "
+                "epochs must be at least 1 and strengths finite and at least 0, got "
                 f"{self.epochs} and {self.strengths}."
             )
+        self._check_recalibrations()
+
+    def _check_recalibrations(self) -> None:
+        for network in self.networks:
+            if not self._recalibrations(network):
+                raise InputError(
+                    f"{network} has none of the recalibrations "
+                    f"{', '.join(self.recalibrations)}: the paper's networks take none "
+                    "and isotonic, the default takes cross_fit and out_of_bag."
+                )
 
     def cells(self) -> Iterator[Cell]:
         """List its cells."""
@@ -154,7 +167,7 @@ class Plan:
 
     def __str__(self) -> str:
         """Return the plan as TOML, which ``read_plan`` reads."""
-        lines = [f'name = "{self.name}"', f"seed = {self.seed}"]
+        lines = [f"name = {_toml(self.name)}", f"seed = {self.seed}"]
         for study in self.studies:
             lines += ["", "[[study]]"]
             for name, value in asdict(study).items():
@@ -173,9 +186,9 @@ def _choose(given: tuple[str, ...], choices: tuple[str, ...], name: str) -> None
 def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_toml(each) for each in value)}]"
+    # JSON's texts are TOML's, but for one letter.
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)
 
 
@@ -188,18 +201,19 @@ def read_plan(path: Path) -> Plan:
         The file. What a study leaves out has the default of ``Study``.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from None
     _only(content, ("name", "seed", "study"), f"{path}")
     studies = content.get("study", [])
-    if not isinstance(studies, list) or not studies:
+    tables = isinstance(studies, list) and all(isinstance(e, dict) for e in studies)
+    if not tables or not studies:
         raise InputError(f"{path} must hold at least one [[study]].")
     made = tuple(
         _study(each, f"{path}, study {i + 1}") for i, each in enumerate(studies)
     )
     seed, name = content.get("seed", 0), content.get("name", path.stem)
-    if not isinstance(seed, int) or not isinstance(name, str):
+    if not _fits(seed, int) or not isinstance(name, str):
         raise InputError(f"{path}: seed must be a whole number and name a text.")
     return Plan(studies=made, seed=seed, name=name)
 
@@ -217,12 +231,16 @@ def _study(content: Mapping[str, Any], place: str) -> Study:
         if not all(_fits(item, kind) for item in each) or (
             not many and value != each[0]
         ):
-            raise InputError(f"{place}: {name} must be {types[name]}, got {value!r}.")
+            wanted = f"a list of {_KINDS[kind]}s" if many else f"a {_KINDS[kind]}"
+            raise InputError(f"{place}: {name} must be {wanted}, got {value!r}.")
         values[name] = tuple(kind(item) for item in each) if many else value
     try:
         return Study(**values)
     except InputError as error:
         raise InputError(f"{place}: {error}") from None
+
+
+_KINDS: dict[type, str] = {float: "number", int: "whole number", str: "text"}
 
 
 def _kind(annotation: str) -> type:

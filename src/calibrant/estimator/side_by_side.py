@@ -14,6 +14,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator._design import Design
 from calibrant.estimator._fitting import Table, fit_members
 from calibrant.estimator._folds import Blocks
+from calibrant.estimator._input import check_arrays
 from calibrant.estimator._members import Members
 from calibrant.estimator._settings import (
     architecture_of,
@@ -86,7 +87,7 @@ def fit_side_by_side(
     model
         Settings: a network by name, a strength, no recalibration, no early stopping.
     x, y
-        The whole table, features ``(n, d)`` and targets ``(n,)``.
+        The whole table, features ``(n, d)`` and targets ``(n,)``, all finite.
     rows
         For each model the rows that it learns from; all of the same number, since all
         take the same steps.
@@ -98,7 +99,7 @@ def fit_side_by_side(
     Returns
     -------
     dict
-        The models after each of these epochs.
+        The models after each of these epochs. Ctrl-C gives none.
 
     Examples
     --------
@@ -112,6 +113,7 @@ def fit_side_by_side(
     """
     wanted = tuple(epochs) or (model.epochs,)
     _check(model, rows, wanted)
+    x, y = check_arrays(x, y)
     found: dict[int, nn.Module] = {}
 
     def look(state: EpochState) -> None:
@@ -123,7 +125,7 @@ def fit_side_by_side(
     strength = strengths_of(settings)[0]
     table = Table(x, y, Blocks(np.arange(len(y))))
     each = [part for part in rows for _ in range(model.members)]
-    members, _ = fit_members(
+    members, histories = fit_members(
         table,
         Design(tuple(each), ()),
         architecture_of(settings),
@@ -132,6 +134,8 @@ def fit_side_by_side(
         validation_share=0.0,
         options=training_options(settings, strength),
     )
+    if any(history.interrupted for history in histories):
+        raise KeyboardInterrupt  # a model that is half trained is none of these
     found[wanted[-1]] = members.networks[0]
     return {
         epoch: SideBySide(members.with_networks([network]), model.members)

@@ -13,7 +13,7 @@ __all__ = ["choose_plan"]
 
 
 def choose_plan(
-    name: str,
+    name: str | None,
     path: Path | None,
     options: Mapping[str, Any],
     *,
@@ -25,7 +25,7 @@ def choose_plan(
     Parameters
     ----------
     name
-        Of the profile.
+        Of the profile; None for quick, unless a file or options are given.
     path
         Of a plan in TOML, or None.
     options
@@ -40,17 +40,22 @@ def choose_plan(
     >>> choose_plan("quick", None, {}, only=["yacht"]).studies[0].data
     ('yacht',)
     """
-    if path is not None and options:
+    given = [
+        *([] if name is None else [f"the profile {name}"]),
+        *([] if path is None else [str(path)]),
+        *([", ".join(options)] if options else []),
+    ]
+    if len(given) > 1:
         raise InputError(
-            f"a plan is given by a file or by options, got both {path} and "
-            f"{', '.join(options)}. Change the file instead."
+            "a plan is given by a profile, a file, or options of its own, got "
+            f"{' and '.join(given)}. `--print-plan` prints a profile to be changed."
         )
     if path is not None:
         plan = read_plan(path)
     elif options:
         plan = Plan(studies=(_study(options),))
     else:
-        plan = profile(name)
+        plan = profile(name or "quick")
     if only:
         plan = _restricted(plan, only)
     return plan if seed is None else replace(plan, seed=seed)
@@ -66,6 +71,8 @@ def _study(options: Mapping[str, Any]) -> Study:
         name: tuple(value) if isinstance(value, list) else value
         for name, value in options.items()
     }
+    if fields.get("split") == "fixed":
+        fields.setdefault("folds", 1)
     return Study(**fields)
 
 

@@ -84,18 +84,22 @@ def reproduce(
     workers
         Who does the work; by default this process.
     resume_from
-        ``results.csv`` of another run, whose cells count as finished. That of the
-        folder itself is taken if its ledger is not there.
+        ``results.csv`` of another run, whose cells count as finished, as do those of
+        the folder's own.
     progress
         Show progress; None for a terminal only.
     """
     who = workers or Workers()
-    kept = folder / RESULTS
-    if resume_from is None and kept.exists() and not (folder / LEDGER).exists():
-        resume_from = kept  # a folder that came without its ledger
+    # Read before a ledger is made: what cannot be read must not be overwritten. The
+    # folder's own is read as well, since it may have come without its ledger.
+    known = [
+        record
+        for path in (folder / RESULTS, resume_from)
+        if path is not None and (path == resume_from or path.exists())
+        for record in read_csv(path)
+    ]
     with Ledger(folder / LEDGER) as ledger:
-        if resume_from is not None:
-            ledger.import_csv(resume_from)
+        ledger.add(known)
         (folder / PLAN).write_text(str(plan), encoding="utf-8")
         try:
             outcome = run(
@@ -109,6 +113,9 @@ def reproduce(
         finally:
             ledger.export_csv(folder / RESULTS)
         records = ledger.records()
+    if not records:
+        reasons = "; ".join(f"{job}: {error}" for job, error in outcome.failures[:3])
+        raise InputError(f"nothing could be finished. {reasons}")
     return write_report(folder, records, plan=plan, outcome=outcome)
 
 
