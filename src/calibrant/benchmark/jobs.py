@@ -36,7 +36,8 @@ class Job:
         and fold, by epochs, and by what is done after the training.
     seed
         Of the training. It does not depend on regularizer and strength, so that these
-        are compared on the same initial weights and batches.
+        are compared on the same initial weights and batches. It does depend on what is
+        stacked: cells that a changed plan adds are another stack.
     """
 
     cells: tuple[Cell, ...]

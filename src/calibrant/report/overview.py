@@ -11,9 +11,16 @@ from calibrant.report._arms import data_title, network_title
 from calibrant.report._entries import short
 from calibrant.report.grid import Column, Entry, Grid
 
-__all__ = ["error_overview", "verdict_overview"]
+__all__ = ["arm_overview", "error_overview", "verdict_overview"]
 
 _NOTHING = "-"
+_FLOOR = "Floor: what a perfectly calibrated model shows on as many rows."
+_MEASURES = {
+    "calibration_error": "error",
+    "floor": "floor",
+    "rmse": "RMSE",
+    "nll": "NLL",
+}
 
 
 def error_overview(records: Iterable[Record]) -> Grid:
@@ -36,16 +43,72 @@ def error_overview(records: Iterable[Record]) -> Grid:
         title="Calibration error, without and with the regularizer",
         caption="100 times the sum of squared gaps over 20 levels, base to QR.",
         columns=(*columns, Column("floor", numeric=True)),
-        rows=tuple(_row(data, models, arms) for data in _sets(arms)),
-        notes=("Floor: what a perfectly calibrated model shows on as many rows.",),
+        rows=tuple(
+            _row(data, models, arms)
+            for data in PAPER_DATA
+            if any(_ours(data, model, arms) for model in models)
+        ),
+        notes=(_FLOOR,),
     )
 
 
-def _sets(arms: Iterable[Arm]) -> list[str]:
-    found = {arm.data for arm in arms}
-    return [data for data in PAPER_DATA if data in found] + sorted(
-        found - set(PAPER_DATA)
+def arm_overview(records: Iterable[Record]) -> Grid:
+    """Show each model that was run on other data or in another way than the paper's.
+
+    Parameters
+    ----------
+    records
+        In any order; any may be missing.
+    """
+    known = tuple(records)
+    models = paper_models(View(known))
+    paper = {
+        _arm(data, model, training)
+        for data in PAPER_DATA
+        for model in models
+        for training in ("base", "qr")
+    }
+    arms = [
+        each
+        for each in summarize(known)
+        if each.repeats
+        and each.arm not in paper
+        and each.arm.recalibration != "isotonic"
+    ]
+    return Grid(
+        name="arms",
+        title="Other models",
+        caption="Means over folds and repeats.",
+        columns=(
+            Column("Model"),
+            *(Column(title, numeric=True) for title in _MEASURES.values()),
+        ),
+        rows=tuple(_arm_row(each) for each in arms),
+        notes=(_FLOOR,),
     )
+
+
+def _arm_row(summary: ArmSummary) -> tuple[Entry, ...]:
+    arm = summary.arm
+    words = [data_title(arm.data), network_title(arm.network)]
+    if arm.strength:
+        words.append(f"{arm.regularizer} {arm.strength:g}")
+    if arm.recalibration != "none":
+        words.append(arm.recalibration)
+    words.append(f"{arm.folds} {arm.split} folds, {arm.epochs} epochs")
+    numbers = (summary.values[name].mean for name in _MEASURES)
+    return (
+        Entry(", ".join(words)),
+        *(Entry(short(number), number) for number in numbers),
+    )
+
+
+def _ours(
+    data: str, model: Model, arms: dict[Arm, ArmSummary]
+) -> list[ArmSummary | None]:
+    """Base and QR, if at least one of them was run."""
+    found = [arms.get(_arm(data, model, training)) for training in ("base", "qr")]
+    return found if any(found) else []
 
 
 def _row(
@@ -55,7 +118,7 @@ def _row(
     for model in models:
         columns = [model.column("base"), model.column("qr")]
         theirs = [lookup(data, column, "calibration_error") for column in columns]
-        ours = [arms.get(_arm(data, model, training)) for training in ("base", "qr")]
+        ours = _ours(data, model, arms)
         entries += [
             _change([None if each is None else each.mean for each in theirs]),
             _change(
@@ -65,8 +128,8 @@ def _row(
                 ]
             ),
         ]
-    floors = [each for arm, each in arms.items() if arm.data == data]
-    floor = min(each.values["floor"].mean for each in floors)
+    found = [each for model in models for each in _ours(data, model, arms) if each]
+    floor = found[0].values["floor"].mean
     return (*entries, Entry(short(floor), floor))
 
 
@@ -81,15 +144,17 @@ def _change(numbers: Sequence[float | None]) -> Entry:
     return Entry(" → ".join(texts))
 
 
-def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
-    """Show the verdict on each claim of the paper, one column for each model.
+def verdict_overview(verdicts: Sequence[Verdict], source: str = "paper") -> Grid:
+    """Show the verdict on each claim, one column for each model.
 
     Parameters
     ----------
     verdicts
-        In their order; those on our own questions are left out.
+        In their order.
+    source
+        ``"paper"`` for its claims, ``"own"`` for our questions.
     """
-    paper = [each for each in verdicts if each.source == "paper"]
+    paper = [each for each in verdicts if each.source == source]
     models = list(dict.fromkeys((each.network, each.epochs) for each in paper))
     claims = {each.name: each.claim for each in paper}
     found = {(each.name, each.network, each.epochs): each for each in paper}
@@ -106,10 +171,10 @@ def verdict_overview(verdicts: Sequence[Verdict]) -> Grid:
         rows.append(tuple(entries))
     return Grid(
         name="verdict-overview",
-        title="Claims of the paper",
+        title="Claims of the paper" if source == "paper" else "Our own questions",
         caption="By rules that were written down before the run.",
         columns=(
-            Column("Claim"),
+            Column("Claim" if source == "paper" else "Question"),
             *(Column(_model_title(*model)) for model in models),
         ),
         rows=tuple(rows),

@@ -168,7 +168,7 @@ def write_report(
     write_grids(folder / "tables" / "verdicts", sets)
     write_figures(records, folder / "figures")
     failures = outcome.failures if outcome else []
-    about = {} if plan is None else {"Plan": str(plan)}
+    about = {} if plan is None else {"Plan of the last run": str(plan)}
     if failures:
         about["Failed"] = "\n".join(f"{job}: {error}" for job, error in failures)
     page = write_page(

@@ -1,5 +1,6 @@
 """A reproduction on one screen."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.box import SIMPLE_HEAD
@@ -7,14 +8,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.benchmark.verdict import Verdict
 from calibrant.report.grid import Grid
-from calibrant.report.overview import error_overview, verdict_overview
+from calibrant.report.overview import arm_overview, error_overview, verdict_overview
 from calibrant.workflows.reproduce import Reproduction
 
 __all__ = ["screen"]
 
 _STYLES = {"holds": "green", "does not hold": "red", "within noise": "yellow"}
 _SHORTEST = 12
+# The paper's own sets take a dozen lines, and so may others.
+_LINES = 12
 
 
 def screen(done: Reproduction, *, width: int = 80) -> RenderableType:
@@ -27,11 +31,30 @@ def screen(done: Reproduction, *, width: int = 80) -> RenderableType:
     width
         Of the screen, in characters; long claims are cut, the report has all of them.
     """
+    run = [each for each in done.verdicts if each.verdict != "not run"]
+    grids = [
+        _without_paper(error_overview(done.records)),
+        _shortened(arm_overview(done.records)),
+        verdict_overview([each for each in done.verdicts if _ran(each.name, run)]),
+        verdict_overview(run, "own"),
+    ]
     return Group(
-        _table(_without_paper(error_overview(done.records)), width),
-        _table(verdict_overview(done.verdicts), width),
+        *(_table(grid, width) for grid in grids if grid.rows),
         Text(f"{len(done.records)} cells, {done.added} of them new."),
     )
+
+
+def _ran(name: str, run: Sequence[Verdict]) -> bool:
+    """Whether a claim has a verdict for at least one model."""
+    return any(each.name == name for each in run)
+
+
+def _shortened(grid: Grid) -> Grid:
+    left = len(grid.rows) - _LINES
+    if left <= 0:
+        return grid
+    notes = (f"The report has {left} more.", *grid.notes)
+    return replace(grid, rows=grid.rows[:_LINES], notes=notes)
 
 
 def _without_paper(grid: Grid) -> Grid:
