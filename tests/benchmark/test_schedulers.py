@@ -4,7 +4,9 @@ import importlib
 import math
 import os
 import queue
+import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -196,12 +198,108 @@ def test_wrong_options_are_told() -> None:
         run_jobs(math.sqrt, [1.0], workers=2, scheduler="tcp://127.0.0.1:8786")
 
 
-@pytest.mark.parametrize("address", ["nonsense", "http://x:8", "tcp://127.0.0.1:9"])
-def test_a_wrong_address_is_told(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("nonsense", "missing port"),
+        ("tcp://host", "missing port"),
+        ("http://x", "unknown address scheme 'http'"),
+        ("http://x:8", "unknown address scheme 'http'"),
+        ("tcp://tcp://x:8", "unknown address scheme"),
+        ("tcp://x:port", "invalid literal"),
+        ("tcp://:8786", "needs a host"),
+        ("tcp://x:0", "a port from 1 to 65535"),
+        ("tcp://x:65536", "a port from 1 to 65535"),
+        ("tcp://my host:8786", "needs a host"),
+        ("inproc://", "needs a host"),
+        ("", "missing port"),
+        (8786, "expected str"),
+    ],
+)
+def test_what_is_no_address_is_told_at_once(
+    address: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", None)
+    rule = re.escape(f"as tcp://host:8786, got {address!r}: ")
+    with pytest.raises(SchedulerError, match=f"{rule}.*{reason}"):
+        run_jobs(math.sqrt, [1.0], scheduler=address)
+
+
+@pytest.mark.parametrize(
+    "address", ["tcp://127.0.0.1:9", "127.0.0.1:9", "tcp://[::1]:9"]
+)
+def test_a_scheduler_that_is_not_there_is_told(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(_dask, "PATIENCE", 0.3)
-    with pytest.raises(SchedulerError, match=f"nobody answers at '{address}'"):
+    with pytest.raises(
+        SchedulerError, match=re.escape(f"nobody answers at '{address}'")
+    ):
         next(run_jobs(math.sqrt, [1.0], scheduler=address))
+
+
+ALONE = """
+import math, sys
+from calibrant.benchmark import _dask
+from calibrant.benchmark.schedulers import SchedulerError, run_jobs
+
+_dask.PATIENCE = float(sys.argv[2])
+try:
+    next(run_jobs(math.sqrt, [1.0], scheduler=sys.argv[1]))
+except (SchedulerError, KeyboardInterrupt) as error:
+    kept = error  # with it all that its traceback holds lives until the end
+    print(type(error).__name__, flush=True)
+"""
+
+
+def alone(address: str, patience: float) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", ALONE, address, str(patience)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# The second fails while the client is being built, since there is no certificate.
+@pytest.mark.parametrize("address", ["nonsense", "tls://127.0.0.1:9"])
+def test_after_the_error_the_process_ends_in_silence(address: str) -> None:
+    pytest.importorskip("distributed")
+    with alone(address, 60) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "SchedulerError\n"
+        told = time.monotonic()
+        assert process.communicate() == ("", "")
+        assert process.returncode == 0
+        assert time.monotonic() - told < 30  # a half-built client would wait for 120
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
+def test_nobody_has_to_wait_for_a_scheduler() -> None:
+    pytest.importorskip("distributed")
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        alone(f"tcp://127.0.0.1:{silent.getsockname()[1]}", 60) as process,
+    ):
+        connection, _ = silent.accept()
+        with connection:
+            process.send_signal(signal.SIGINT)
+            told = time.monotonic()
+            assert process.communicate() == ("KeyboardInterrupt\n", "")
+        assert process.returncode == 0
+        assert time.monotonic() - told < 30
+
+
+def test_a_cluster_of_this_process_has_an_address_too() -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=QUIET
+    ) as cluster:
+        address = cluster.scheduler_address
+        assert address.startswith("inproc://")
+        assert list(run_jobs(math.sqrt, [4.0], scheduler=address)) == [(4.0, 2.0)]
 
 
 def test_a_cluster_without_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -285,7 +383,8 @@ def test_every_way_to_lose_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
+    for name in ("distributed", "distributed.comm.addressing"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SchedulerError, match=r'pip install "calibrant\[dask\]"'):
         next(run_jobs(math.sqrt, [1.0], scheduler="tcp://127.0.0.1:8786"))
 

@@ -44,14 +44,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, state.content, None)
         elif step == "wrong range":
             self._send(206, state.content, None, f"bytes 0-9/{len(state.content)}")
-        elif isinstance(step, tuple) and step[0] == "drop":
-            self._ranged(state, limit=step[1])
-        elif isinstance(step, tuple) and step[0] == "drop from the start":
-            self._send(200, state.content[: step[1]], len(state.content))
         elif isinstance(step, bytes):
             self._send(200, step, len(step))
+        elif isinstance(step, dict):
+            self._bare(step)
         else:
-            self._ranged(state, limit=None)
+            self._in_pieces(state, step)
+
+    def _in_pieces(self, state: Server, step: object) -> None:
+        if isinstance(step, tuple) and step[0] == "drop from the start":
+            self._send(200, state.content[: step[1]], len(state.content))
+        else:
+            self._ranged(state, limit=step[1] if isinstance(step, tuple) else None)
+
+    def _bare(self, headers: dict[str, str]) -> None:
+        self.send_response(302 if "Location" in headers else 200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
 
     def _ranged(self, state: Server, limit: int | None) -> None:
         wanted, condition = self.headers["Range"], self.headers["If-Range"]

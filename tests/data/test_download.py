@@ -2,15 +2,17 @@
 
 import hashlib
 import os
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 
+from calibrant._checks import InputError
 from calibrant.data import DownloadError, _part_file
 from calibrant.data import download as module
 from calibrant.data._part_file import open_part
@@ -188,6 +190,54 @@ def test_a_refusal_ends_it_at_once(server: Server, target: Path, status: int) ->
     with pytest.raises(DownloadError, match=rf"answered {status} .*may have moved"):
         download(server.address, target)
     assert len(server.ranges) == 1
+
+
+@pytest.mark.parametrize("length", ["abc", "-5", "1e3", "9" * 5000])
+def test_a_length_that_is_no_number(server: Server, target: Path, length: str) -> None:
+    server.script = [("drop", 1000), 404]
+    with pytest.raises(DownloadError, match="404"):
+        download(server.address, target, waits=NO_WAIT)
+    server.script = [{"Content-Length": length}]
+    with pytest.raises(
+        DownloadError, match=rf"data\.zip .*Content-Length .*got '{length[:40]}'"
+    ):
+        download(server.address, target, waits=NO_WAIT)
+    assert part_of(target).read_bytes() == CONTENT[:1000]  # still good
+    download(server.address, target, sha256=SHA256, waits=NO_WAIT)
+    assert server.ranges == [None, *["bytes=1000-"] * 3]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "ftp://127.0.0.1/x",
+        "file:///etc/hostname",
+        "data:,x",
+        "127.0.0.1/x",
+        "http:///x",
+        "http://127.0.0.1:port/x",
+        "http://[::1/x",
+        "",
+        None,
+        3,
+    ],
+)
+def test_addresses_other_than_http_are_refused(address: Any, target: Path) -> None:
+    with pytest.raises(InputError, match=f"http://.*got {re.escape(repr(address))}"):
+        download(address, target)
+    assert not target.parent.exists()
+
+
+def test_the_server_may_send_us_on_but_only_by_http(
+    server: Server, target: Path
+) -> None:
+    server.script = [{"Location": "ftp://127.0.0.1/x", "Content-Length": "0"}]
+    with pytest.raises(DownloadError, match=r"on to ftp://127\.0\.0\.1/x, which is"):
+        download(server.address, target, waits=NO_WAIT)
+    assert server.ranges == [None]
+    server.script = [{"Location": server.address + "?again", "Content-Length": "0"}]
+    download(server.address, target, sha256=SHA256, waits=NO_WAIT)
+    assert target.exists()
 
 
 def test_no_server_at_all(target: Path, tmp_path: Path) -> None:

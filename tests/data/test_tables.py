@@ -2,11 +2,14 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from calibrant._checks import InputError
 from calibrant.data import is_present, load
 
 TEXT = "a,b,price\n1,2,3\n4,5.5,-6e-1\n"
@@ -46,6 +49,28 @@ def test_two_targets_are_refused(tmp_path: Path) -> None:
         load(f"{path}#b", target="a")
     with pytest.raises(ValueError, match=r"no column 'c' .*there are a, b, price"):
         load(path, target="c")
+
+
+def test_an_empty_target_is_no_column(tmp_path: Path) -> None:
+    path = put(tmp_path, TEXT)
+    with pytest.raises(InputError, match=r"no column '' .*there are a, b, price"):
+        load(path, target="")
+    with pytest.raises(InputError, match=r"no column '' .*there are a, b, price"):
+        load(f"{path}#")
+    with pytest.raises(InputError, match=r"named once, got target='' and .*#b"):
+        load(f"{path}#b", target="")
+    with pytest.raises(InputError, match=r"target of 'yacht' is .*, got target=''"):
+        load("yacht", target="")
+
+
+@pytest.mark.parametrize("name", [3, None, 1.5, b"own.csv", ["yacht"]])
+def test_what_is_neither_a_name_nor_a_path(name: Any) -> None:
+    kind = type(name).__name__
+    text = re.escape(f"got {name!r} of type {kind}. The names are airfoil, boston")
+    with pytest.raises(InputError, match=text):
+        load(name)
+    with pytest.raises(InputError, match=text):
+        is_present(name)
 
 
 def test_relative_paths_gzip_and_other_forms(

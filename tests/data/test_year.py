@@ -6,10 +6,12 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from calibrant._checks import InputError
 from calibrant.data import DATA_SETS, DownloadError, fetch, is_present, load, year_split
 from calibrant.data import download as download_module
 from calibrant.data import year as module
@@ -144,6 +146,16 @@ def test_the_checksum_is_strict_where_it_is_known(
     shutil.copy(make_year(lines), data_folder / "YearPredictionMSD.txt.zip")
     with pytest.raises(ValueError, match=r"must have SHA-256 0000.*, got"):
         load_year(file)
+
+
+def test_what_no_server_should_say(server: Any, data_folder: Path) -> None:
+    server.script = [{"Content-Length": "abc"}]
+    with pytest.raises(DownloadError, match=r"got 'abc'.*Or place it by hand"):
+        fetch(file=YearFile(address=server.address, rows=ROWS))
+    shutil.rmtree(data_folder)
+    with pytest.raises(InputError, match=r"got 'ftp://127\.0\.0\.1/year\.zip'"):
+        fetch(file=YearFile(address="ftp://127.0.0.1/year.zip", rows=ROWS))
+    assert not data_folder.exists()
 
 
 def test_without_a_network_the_text_says_how_to_place_it(data_folder: Path) -> None:

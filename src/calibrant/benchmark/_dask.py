@@ -30,7 +30,15 @@ def run_on_dask(
     """Yield each job with its result as they come, two at a time for each thread.
 
     The second one is there when the first ends; more results would only wait in memory.
+    An address that cannot be one is refused at once, before anyone is asked.
     """
+    _check_address(address)
+    return _results(function, jobs, address)
+
+
+def _results(
+    function: Callable[[Job], Result], jobs: Iterator[Job], address: str
+) -> Iterator[tuple[Job, Result | Exception]]:
     with contextlib.closing(_connect(address)) as client:
         suspects: list[Job] = []
         for job, outcome in _run(client, function, jobs, address):
@@ -90,17 +98,34 @@ def _wait(
                 raise _lost(address) from None
 
 
-def _connect(address: str) -> "Client":
+def _check_address(address: str) -> None:
+    """Refuse what Dask could not connect to, whoever runs."""
     try:
-        from distributed import Client
+        from distributed.comm.addressing import parse_address, parse_host_port
+        from distributed.comm.registry import get_backend
     except ImportError:
         raise SchedulerError(
             "scheduler needs Dask, which is not installed: "
             'pip install "calibrant[dask]"'
         ) from None
     try:
-        client = Client(address, timeout=PATIENCE, set_as_default=False)
-    except (OSError, ValueError, TypeError) as error:
+        scheme, place = parse_address(address)
+        get_backend(scheme)
+        # A cluster inside of this process has a name of its own, without a port.
+        host, port = (place, 1) if scheme == "inproc" else parse_host_port(place)
+        if address.split() != [address] or not host or not 0 < port < 65536:
+            raise ValueError("it needs a host, and a port from 1 to 65535")
+    except (ValueError, TypeError, ImportError) as error:
+        raise SchedulerError(
+            "scheduler must be the address of a Dask scheduler, as tcp://host:8786, "
+            f"got {address!r}: {error}."
+        ) from None
+
+
+def _connect(address: str) -> "Client":
+    try:
+        client = _client(address)
+    except (OSError, ValueError, TypeError, ImportError) as error:
         raise SchedulerError(
             f"scheduler must be the address of a Dask scheduler that runs, as "
             f"tcp://host:8786, and nobody answers at {address!r} ({error}). Start one "
@@ -114,6 +139,21 @@ def _connect(address: str) -> "Client":
             f"the Dask cluster at {address} has no workers. Start one on each machine, "
             f"with this library installed: dask worker {address}"
         ) from None
+    return client
+
+
+def _client(address: str) -> "Client":
+    from distributed import Client
+
+    client = Client.__new__(Client)
+    try:
+        Client.__init__(client, address, timeout=PATIENCE, set_as_default=False)
+    except BaseException:  # also KeyboardInterrupt
+        # One half built would close itself at the end of the process, when its thread
+        # is gone, and wait for it in vain.
+        with contextlib.suppress(Exception):
+            client.close(timeout=PATIENCE)
+        raise
     return client
 
 

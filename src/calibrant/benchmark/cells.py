@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import time
+import warnings
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +19,7 @@ from calibrant.benchmark.plan import CONDITIONAL
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.data import DataSet, Split
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator._serial import SerialDependenceWarning
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.side_by_side import fit_side_by_side
 from calibrant.metrics.calibration import (
@@ -160,7 +162,10 @@ def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
         random_state=job.seed,
         members=_MEMBERS[cell.recalibration],
     )
-    model.fit(data.x[split.train], data.y[split.train])
+    with warnings.catch_warnings():
+        # The plan has decided how rows are cut, whatever their order tells.
+        warnings.simplefilter("ignore", SerialDependenceWarning)
+        model.fit(data.x[split.train], data.y[split.train])
     if any(history.interrupted for history in model.history_):
         raise KeyboardInterrupt  # it can predict, but it is not what was asked for
     law = model.predict_distribution(data.x[split.test])

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.request import Request
 
 from calibrant._progress import Bar
+from calibrant.data._errors import input_error
+from calibrant.data._http import is_http, open_http
 from calibrant.data._part_file import DownloadError, PartFile, discard, open_part
 
 __all__ = ["DownloadError", "download", "sha256_of"]
@@ -67,7 +69,14 @@ def download(
     DownloadError
         With what went wrong and what to do. Bytes that may be right are kept for the
         next call; bytes that are wrong are removed.
+    InputError
+        If the address is neither ``http://`` nor ``https://``; nothing is tried.
     """
+    if not is_http(address):
+        raise input_error(
+            "a download needs an address that begins with http:// or https:// and "
+            f"names a server, got {address!r}."
+        )
     part = target.with_name(f"{target.name}.part")
     with Bar(target.name, _COLUMNS, total=None, shown=progress) as bar:
         joined = _receive_all(address, part, waits, timeout, bar)
@@ -139,7 +148,7 @@ def _receive(address: str, file: PartFile, timeout: float, bar: Bar) -> bool:
         if file.version:
             request.add_header("If-Range", file.version)
     try:
-        with urlopen(request, timeout=timeout) as response:
+        with open_http(request, timeout=timeout) as response:
             joined, total = _begin(response, file)
             for chunk in _chunks(response):
                 file.write(chunk)
@@ -166,18 +175,30 @@ def _chunks(response: HTTPResponse) -> Iterator[bytes]:
 def _begin(response: HTTPResponse, file: PartFile) -> tuple[bool, int | None]:
     """Read the header: does the answer go on behind our bytes, and where is the end."""
     extent = re.fullmatch(
-        r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", "")
+        r"bytes (\d{1,18})-\d+/(\d{1,18}|\*)", response.headers.get("Content-Range", "")
     )
     if response.status == 206 and extent and int(extent[1]) == file.size:
         return True, None if extent[2] == "*" else int(extent[2])
     if response.status == 206:
         file.restart("")
         raise _Dropped("the server sent another part than the one asked for")
+    length = _length(response)  # before the bytes that are there go
     version = response.headers.get("ETag") or response.headers.get("Last-Modified")
     weak = version is None or version.startswith("W/")  # HTTP: no joining by these
     file.restart("" if weak else str(version))
+    return False, length
+
+
+def _length(response: HTTPResponse) -> int | None:
     length = response.headers.get("Content-Length")
-    return False, int(length) if length else None
+    if not length:
+        return None
+    if not re.fullmatch(r"[0-9]{1,18}", length):
+        raise DownloadError(
+            f"{response.url} could not be downloaded: the server's Content-Length must "
+            f"be a whole number, got {length[:40]!r}. Try again later."
+        )
+    return int(length)
 
 
 def _answered(error: HTTPError, file: PartFile) -> bool:

@@ -60,7 +60,8 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
                 f"the target must be named once, got target={target!r} and "
                 f"{os.fspath(name)!r}."
             )
-        return read_table(path, target=target or column, name=os.fspath(name))
+        column = column if target is None else target
+        return read_table(path, target=column, name=os.fspath(name))
     try:
         info = DATA_SETS[str(name)]
     except KeyError as error:
@@ -94,10 +95,15 @@ def is_present(name: str | os.PathLike[str]) -> bool:
 
 def _as_path(name: str | os.PathLike[str]) -> tuple[Path | None, str | None]:
     """Tell a path, and the target behind it, from a name."""
-    if not isinstance(name, str):
+    if isinstance(name, os.PathLike):
         return Path(name), None
+    if not isinstance(name, str):
+        raise input_error(
+            f"data must be a name or the path of a CSV, got {name!r} of type "
+            f"{type(name).__name__}. The names are {', '.join(DATA_SETS)}."
+        )
     parts = re.fullmatch(
-        r"(.+\.csv(?:\.gz)?)(?:#(.+))?", name, flags=re.DOTALL | re.IGNORECASE
+        r"(.+\.csv(?:\.gz)?)(?:#(.*))?", name, flags=re.DOTALL | re.IGNORECASE
     )
     if parts:
         return Path(parts[1]).expanduser(), parts[2]

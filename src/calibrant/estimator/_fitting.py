@@ -226,8 +226,14 @@ def _targets(
     each = [made[id(rows)] for rows in design.rows]
     centers = np.array([part[2] for part in each])
     scales = np.array([part[3] for part in each])
-    standardized = [(z - center) / scale for _, z, center, scale in each]
-    ready = torch.from_numpy(np.stack(standardized).astype(np.float32))
+    # Rows that a member does not see may lie farther from its own than float32 reaches.
+    most = float(np.finfo(np.float32).max)
+    with np.errstate(over="ignore"):
+        standardized = [
+            np.clip((z - center) / scale, -most, most).astype(np.float32)
+            for _, z, center, scale in each
+        ]
+    ready = torch.from_numpy(np.stack(standardized))
     return [part[0] for part in each], (centers, scales), ready
 
 

@@ -12,7 +12,7 @@ from calibrant.estimator._fitting import Table
 from calibrant.estimator._folds import Blocks, linked_rows
 from calibrant.metrics.target_grid import detect_grid
 
-__all__ = ["read_features", "read_table"]
+__all__ = ["check_arrays", "read_features", "read_table"]
 
 Array = npt.NDArray[np.float64]
 
@@ -64,6 +64,40 @@ def read_features(model: Any, X: Any) -> Array:  # noqa: ANN401
     return x
 
 
+def check_arrays(x: Array, y: Array) -> tuple[Array, Array]:
+    """Check a table that is fitted as it stands, features and targets, as numbers.
+
+    Parameters
+    ----------
+    x, y
+        Features ``(n, d)`` and targets ``(n,)``, finite, the targets not vast.
+    """
+    pair = []
+    for name, values, axes in (("x", x, 2), ("y", y, 1)):
+        array = np.asarray(values)
+        if array.ndim != axes or array.dtype.kind not in "fiub":
+            raise InputError(
+                f"{name} must be an array of numbers with {axes} axes, got shape "
+                f"{array.shape} and dtype {array.dtype}."
+            )
+        finite = np.isfinite(array)
+        if not finite.all():
+            place = ", ".join(map(str, np.argwhere(~finite)[0]))
+            raise InputError(
+                f"{name} must be finite: {int((~finite).sum())} of {array.size} values "
+                f"are not, the first is {name}[{place}]. Drop such rows or mend them."
+            )
+        pair.append(array.astype(np.float64, copy=False))
+    features, targets = pair
+    if len(features) != len(targets):
+        raise InputError(
+            f"x and y must have equally many rows, got {len(features)} and "
+            f"{len(targets)}."
+        )
+    _check_size(targets)
+    return features, targets
+
+
 def _full_bounds(bounds: Any) -> Any:  # noqa: ANN401
     """Let None stand for a bound that is not there."""
     if bounds is None or np.shape(bounds) != (2,):
@@ -74,12 +108,7 @@ def _full_bounds(bounds: Any) -> Any:  # noqa: ANN401
 
 def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
     target = np.array(y, dtype=np.float64)
-    largest = np.abs(target).max()
-    if largest > _LARGEST_TARGET:
-        raise InputError(
-            f"targets must lie within ±{_LARGEST_TARGET:g}, got {largest:.3g}. Change "
-            "their unit."
-        )
+    _check_size(target)
     if bounds is not None:
         _check_bounds(bounds, target)
     if np.ptp(target) == 0:
@@ -89,6 +118,15 @@ def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
             stacklevel=4,
         )
     return target
+
+
+def _check_size(target: Array) -> None:
+    largest = np.abs(target).max(initial=0.0)
+    if largest > _LARGEST_TARGET:
+        raise InputError(
+            f"targets must lie within ±{_LARGEST_TARGET:g}, got {largest:.3g}. Change "
+            "their unit."
+        )
 
 
 def _check_bounds(bounds: Any, target: Array) -> None:  # noqa: ANN401
