@@ -8,6 +8,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.benchmark.plan import Plan, Study
+from calibrant.workflows import reproduce as module
 from calibrant.workflows.plans import choose_plan
 from calibrant.workflows.reproduce import report, reproduce
 
@@ -140,3 +141,12 @@ def test_a_csv_that_cannot_be_read_is_left_alone(done: Path, tmp_path: Path) -> 
         with pytest.raises(InputError, match=r"results\.csv"):
             reproduce(plan, tmp_path)
         assert kept.read_bytes() == damaged
+
+
+def test_what_the_report_misses_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LIBRARIES", ("json", "no_such_library"))
+    with pytest.raises(InputError, match=r"needs no_such_library.*calibrant\[report\]"):
+        reproduce(choose_plan(None, None, {}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from calibrant._checks import InputError
@@ -25,6 +26,7 @@ from calibrant.report.tables import (
 
 __all__ = ["Reproduction", "Workers", "report", "reproduce", "write_report"]
 
+_LIBRARIES = ("matplotlib", "jinja2", "plotly")
 LEDGER, RESULTS, PLAN, PAGE = "ledger.sqlite", "results.csv", "plan.toml", "report.html"
 
 
@@ -90,6 +92,7 @@ def reproduce(
         Show progress; None for a terminal only.
     """
     who = workers or Workers()
+    _check_libraries()
     # Read before a ledger is made: what cannot be read must not be overwritten. The
     # folder's own is read as well, since it may have come without its ledger.
     known = [
@@ -117,6 +120,16 @@ def reproduce(
         reasons = "; ".join(f"{job}: {error}" for job, error in outcome.failures[:3])
         raise InputError(f"nothing could be finished. {reasons}")
     return write_report(folder, records, plan=plan, outcome=outcome)
+
+
+def _check_libraries() -> None:
+    """Say before hours of work, not after them, what the report will miss."""
+    missing = [name for name in _LIBRARIES if find_spec(name) is None]
+    if missing:
+        raise InputError(
+            f"the report needs {', '.join(missing)}, which this environment lacks. "
+            'Install what it draws with: pip install "calibrant[report]".'
+        )
 
 
 def report(folder: Path) -> Reproduction:
