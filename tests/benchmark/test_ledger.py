@@ -97,15 +97,32 @@ def bits(record: Record) -> list[bytes]:
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\n"))
-FLOATS = st.floats(allow_nan=False).map(lambda value: value + 0.0)
 INTEGERS = st.integers(-(2**63), 2**63 - 1)
+COUNTED = st.integers(1, 2**63 - 1)
+ERRORS = st.floats(0, allow_infinity=False).map(lambda value: value + 0.0)
+ENDLESS = dict.fromkeys(("rmse", "crps", "sharpness"), st.floats(0))
 RECORDS = st.builds(
     Record,
-    cell=st.builds(Cell, data=TEXTS, network=TEXTS, strength=FLOATS, fold=INTEGERS),
-    curve=st.tuples(*[INTEGERS] * LEVELS),
-    **{name: FLOATS for name in NAMES if type(getattr(sample(), name)) is float},
-    **{name: TEXTS for name in NAMES if type(getattr(sample(), name)) is str},
-    **{name: INTEGERS for name in NAMES if type(getattr(sample(), name)) is int},
+    cell=st.builds(
+        Cell,
+        data=TEXTS.filter(bool),
+        network=st.sampled_from(["mc_dropout", "default"]),
+        regularizer=TEXTS,
+        strength=ERRORS,
+        repeat=st.integers(0, 2**63 - 1),
+        fold=st.integers(0, 4),
+    ),
+    **{name: ERRORS for name in NAMES if type(getattr(sample(), name)) is float}
+    | {name: TEXTS for name in NAMES if type(getattr(sample(), name)) is str}
+    | {name: COUNTED for name in NAMES if type(getattr(sample(), name)) is int}
+    | {name: each.map(lambda value: value + 0.0) for name, each in ENDLESS.items()}
+    | {
+        "curve": st.tuples(*[st.integers(0, 99)] * LEVELS).map(sorted).map(tuple),
+        "test_rows": st.integers(99, 2**63 - 1),
+        "nll": st.floats(exclude_min=True, min_value=-math.inf).map(lambda v: v + 0.0),
+        "coverage": st.floats(0, 1).map(lambda value: value + 0.0),
+        "seed": INTEGERS,
+    },
 )
 
 

@@ -13,7 +13,7 @@ from calibrant.benchmark.ledger import Ledger, LedgerError, read_csv, write_csv
 from calibrant.benchmark.records import LEVELS, Cell, Record
 
 COUNTS = tuple(range(LEVELS))
-VALUES = {str: "some, text", int: 7, float: 1 / 3, tuple[int, ...]: COUNTS}
+VALUES = {str: "some, text", int: 19, float: 1 / 3, tuple[int, ...]: COUNTS}
 
 
 def sample(fold: int, **changes: Any) -> Record:
@@ -26,7 +26,7 @@ def sample(fold: int, **changes: Any) -> Record:
     return Record(cell=cell, **(values | changes))
 
 
-RECORDS = [sample(0, nll=math.inf), sample(1, nll=-math.inf), sample(2, nll=5e-324)]
+RECORDS = [sample(0, nll=math.inf), sample(1, nll=-2.5), sample(2, nll=5e-324)]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_csv_is_text_to_read(path: Path) -> None:
     header, first, *_ = path.read_text("utf-8").split("\n")
     assert header.split(",") == names
     assert first.startswith(
-        "concrete,unshuffled,5,mc_dropout,none,20,100,none,0,0,7,7,0.3333333333333333,"
+        "concrete,unshuffled,5,mc_dropout,none,20,100,none,0,0,19,19,0.3333333333333333,"
     )
     assert f",inf,0.3333333333333333,{'0.3333333333333333,' * 2}0 1 2 3 " in first
     assert path.read_bytes().count(b"\n") == 4
@@ -140,6 +140,57 @@ def test_a_changed_csv_is_told_by_line_and_column(
             ledger.import_csv(path)
         assert str(caught.value).startswith(str(path))
         assert len(ledger) == 0
+
+
+FALLING = " ".join(["3", "2", *["4"] * (LEVELS - 2)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("data", "", "data must be the name of a set or a path"),
+        ("split", "random", "split must be one of unshuffled, shuffled, fixed, got"),
+        ("split", "fixed", "folds must be 1 for the fixed split, got 5"),
+        ("folds", "0", "folds must be at least 1, got 0"),
+        ("network", "foo", "network must be one of mc_dropout, .*, got 'foo'"),
+        ("recalibration", "foo", "recalibration must be one of none, isotonic"),
+        ("strength", "-1", "strength must be finite and at least 0, got -1.0"),
+        ("strength", "inf", "strength must be finite"),
+        ("epochs", "0", "epochs must be at least 1"),
+        ("repeat", "-1", "repeat must be at least 0"),
+        ("fold", "9", "fold must be from 0 to 4, got 9"),
+        ("fold", "-1", "fold must be from 0 to 4, got -1"),
+        ("train_rows", "0", "train_rows must be at least 1, got 0"),
+        ("test_rows", "0", "test_rows must be at least 1, got 0"),
+        ("threads", "0", "threads must be at least 1"),
+        ("test_rows", "18", "curve must be counts that never fall, .* 18 test rows"),
+        ("curve", FALLING, "curve must be counts that never fall"),
+        ("curve", " ".join(["-1"] * LEVELS), "curve must be counts that never"),
+        ("calibration_error", "-1", "calibration_error must be finite and at least 0"),
+        ("calibration_error", "inf", "calibration_error must be finite"),
+        ("floor", "inf", "floor must be finite"),
+        ("seconds", "-1", "seconds must be finite and at least 0"),
+        ("rmse", "-1", "rmse must be at least 0, got -1.0"),
+        ("crps", "-inf", "crps must be at least 0, got -inf"),
+        ("sharpness", "-0.5", "sharpness must be at least 0"),
+        ("nll", "-inf", "nll must be a number or inf, not -inf"),
+        ("coverage", "1.5", "coverage must be a share from 0 to 1, got 1.5"),
+        ("coverage", "inf", "coverage must be a share"),
+    ],
+)
+def test_what_no_run_can_have_written_is_told(
+    path: Path, name: str, value: str, text: str
+) -> None:
+    path.write_text(column(name, value)(path.read_text("utf-8")), "utf-8")
+    with pytest.raises(LedgerError, match=f"line 3: {text}") as caught:
+        read_csv(path)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("name", ["nll", "rmse", "crps", "sharpness"])
+def test_some_numbers_may_be_endless(path: Path, name: str) -> None:
+    path.write_text(column(name, "inf")(path.read_text("utf-8")), "utf-8")
+    assert getattr(read_csv(path)[1], name) == math.inf
 
 
 def test_a_cut_of_a_csv_is_told_or_at_the_end_of_a_line(path: Path) -> None:

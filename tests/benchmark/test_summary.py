@@ -5,9 +5,10 @@ import math
 
 import pytest
 
+from calibrant.benchmark._causes import UNEXPLAINED, likely_cause
 from calibrant.benchmark.agreement import agreement, side_by_side, tolerance
 from calibrant.benchmark.comparison import compare, fold_table, over_sets
-from calibrant.benchmark.published import MC_DROPOUT, PAPER_DATA, lookup
+from calibrant.benchmark.published import ENSEMBLE, MC_DROPOUT, PAPER_DATA, lookup
 from calibrant.benchmark.records import LEVELS, Cell, Record
 from calibrant.benchmark.summary import (
     MEASURES,
@@ -169,6 +170,22 @@ def test_compared_on_common_repeats_only() -> None:
     assert compare(table_of({(7, f): 1.0 for f in range(5)}), a) is None
 
 
+def test_other_folds_are_not_compared() -> None:
+    five = table_of({(r, f): 1.0 + f for r in range(2) for f in range(5)})
+    two = table_of({(r, f): 2.0 + f for r in range(2) for f in range(2)})
+    assert compare(two, five) is None
+    assert compare(five, two) is None
+    shuffled = table_of({(0, f): 1.0 for f in range(5)}, "shuffled")
+    assert compare(shuffled, five) is None
+    assert compare(five, five) is not None
+
+
+def test_a_repeat_is_whole_only_with_each_of_its_folds() -> None:
+    wrong = [record(c) for c in cells(1)[:4]]
+    odd = dataclasses.replace(cells(1)[4], fold=9)
+    assert only([*wrong, record(odd)]).repeats == 0
+
+
 def test_infinite_values_are_worse_than_finite_ones() -> None:
     places = [(0, fold) for fold in range(5)]
     finite = table_of(dict.fromkeys(places, 1.0))
@@ -226,7 +243,36 @@ def test_a_small_rmse_may_be_a_hundredth_off_and_a_large_one_five_percent() -> N
     assert agreeing == {"kin8nm"}
     causes = {p.paper.data: p.cause for p in pairs if not p.agrees}
     assert "hull forms" in causes["yacht"]
-    assert causes["concrete"] == "unexplained"
+    assert causes["airfoil"] == "unexplained"
+
+
+def test_a_cause_fits_the_number_that_it_stands_beside() -> None:
+    def cause(
+        data: str, difference: float, *, metric: str = "nll", column: str = "base"
+    ) -> str:
+        number = lookup(data, Model(MC_DROPOUT).column(*column.split()), metric)
+        assert number is not None
+        return likely_cause(number, epochs=100, difference=difference)
+
+    error = "calibration_error"
+    assert "fits better" in cause("kin8nm", -0.2)
+    assert cause("kin8nm", 1.0, metric=error, column="base isotonic") == UNEXPLAINED
+    assert cause("kin8nm", -1.0, metric=error, column="base isotonic") == UNEXPLAINED
+    assert cause("kin8nm", 0.2) == UNEXPLAINED
+    assert "separate implementation" in cause("concrete", 0.2)
+    assert cause("concrete", 9.0, metric=error, column="base isotonic") == UNEXPLAINED
+    assert cause("concrete", 0.2, column="qr") == UNEXPLAINED
+    assert "within both" in cause("boston", 0.19)
+    assert cause("boston", 0.3) == UNEXPLAINED
+    assert cause("boston", 0.12, column="qr") == UNEXPLAINED
+
+
+def test_ensembles_that_fit_better_do_not_overfit_more() -> None:
+    number = lookup("fish", Model(ENSEMBLE).column(), "nll")
+    assert number is not None
+    assert "overfit more" in likely_cause(number, epochs=100, difference=0.5)
+    assert likely_cause(number, epochs=100, difference=-0.5) == UNEXPLAINED
+    assert "second guess" in likely_cause(number, epochs=64, difference=-0.5)
 
 
 def test_tolerance_of_the_error_uses_both_deviations() -> None:

@@ -311,6 +311,45 @@ def test_our_own_questions() -> None:
     assert not [v for v in verdicts([]) if v.source == "own"]
 
 
+def test_a_default_on_other_folds_or_epochs_is_not_judged() -> None:
+    records = shuffled(lambda arm: {"calibration_error": 2.0 + arm.folds})
+    plain = [r for r in records if r.cell.network != "default"]
+    default = [r for r in records if r.cell.network == "default"]
+    for other in ({"folds": 2}, {"epochs": 7}):
+        changed = [
+            dataclasses.replace(r, cell=dataclasses.replace(r.cell, **other))  # type: ignore[arg-type]
+            for r in default
+            if r.cell.fold < 2 or "folds" not in other
+        ]
+        own = {v.name: v for v in verdicts(plain + changed) if v.source == "own"}
+        assert own["default-base"].verdict == "not run"
+        assert own["default-base"].sets == ()
+        # Beside the right ones they change nothing.
+        both = {v.name: v for v in verdicts(records + changed) if v.source == "own"}
+        right = {v.name: v for v in verdicts(records) if v.source == "own"}
+        assert both["default-base"] == right["default-base"]
+        assert len(right["default-base"].sets) == len(NINE)
+
+
+def test_a_set_counts_once_for_a_regularizer() -> None:
+    records = shuffled(lambda _: {})
+    two = [
+        dataclasses.replace(r, cell=dataclasses.replace(r.cell, folds=2))
+        for r in records
+        if r.cell.fold < 2
+    ]
+    name = "regularizer-spacing_entropy"
+    (found,) = [v for v in verdicts(records + two) if v.name == name]
+    assert len(found.sets) == len(NINE)
+
+
+def test_counts_of_the_rmse_say_what_they_are_against() -> None:
+    found = find(verdicts(run(paper_arms(), as_claimed)), "qr-rmse")
+    assert found.ours.startswith("below 1.02 x base on 9 of 9 sets (clearly on ")
+    assert found.ours.endswith("), above it on 0 (clearly on 0)")
+    assert find(verdicts([]), "qr-rmse").ours == "nothing yet"
+
+
 def test_a_default_with_a_worse_nll_does_not_hold() -> None:
     def numbers(arm: Arm) -> dict[str, float]:
         ours = arm.network == "default"

@@ -1,7 +1,7 @@
 """The page in a real browser: charts, controls, keyboard, phone, light and dark."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,20 +59,20 @@ def _records() -> list[Record]:
     ]
     models += [("concrete", "mc_dropout", s, "isotonic") for s in (0.0, 20.0)]
     models += [("fish", "deep_ensemble", s, "none") for s in (0.0, 20.0)]
-    return [
-        _record(
-            Cell(
-                data=data,
-                network=network,
-                regularizer="cumulative_kl" if strength else "none",
-                strength=strength,
-                recalibration=recalibration,
-                fold=fold,
-            )
+    five = [
+        Cell(
+            data=data,
+            network=network,
+            regularizer="cumulative_kl" if strength else "none",
+            strength=strength,
+            recalibration=recalibration,
+            fold=fold,
         )
         for data, network, strength, recalibration in models
         for fold in range(5)
     ]
+    two = [replace(c, folds=2) for c in five if c.data == "yacht" and c.fold < 2]
+    return [_record(cell) for cell in [*five, *two]]
 
 
 def _grid() -> Grid:
@@ -183,6 +183,31 @@ def test_selects_change_the_curve_and_narrow_each_other(opened: Open) -> None:
     assert "Fish, Deep ensemble" in (
         tab.page.locator("#curve-chart").get_attribute("aria-label") or ""
     )
+    assert tab.complaints == []
+
+
+def test_both_numbers_of_folds_can_be_reached(opened: Open) -> None:
+    tab = opened()
+    tab.choose("curve-data", "yacht")
+    texts = tab.page.locator("#curve-protocol option").all_inner_texts()
+    assert texts == ["file order, 100 epochs", "file order, 2 folds, 100 epochs"]
+    rows = tab.page.locator("#curve-all-rows")
+    assert rows.inner_text() == "on all 200 rows"
+    tab.choose("curve-protocol", texts[1])
+    assert rows.inner_text() == "on all 80 rows"
+    # The longest text is not cut: it is narrower than what the select has for it.
+    room, needed = tab.page.locator("#curve-protocol").evaluate(
+        """(node) => {
+          const look = getComputedStyle(node);
+          const brush = document.createElement("canvas").getContext("2d");
+          brush.font = look.font;
+          const arrow = 20;
+          const space = node.clientWidth - arrow
+            - parseFloat(look.paddingLeft) - parseFloat(look.paddingRight);
+          return [space, brush.measureText(node.selectedOptions[0].text).width];
+        }"""
+    )
+    assert needed <= room
     assert tab.complaints == []
 
 
@@ -301,6 +326,17 @@ def test_a_phone_scrolls_tables_but_not_the_page(opened: Open) -> None:
     assert widths[0] <= widths[1] == 390
     region = tab.page.locator("#tables .scroll")
     assert region.evaluate("node => node.scrollWidth > node.clientWidth")
+    # Names of groups are whole, at the start and in the middle of the second group.
+    groups = tab.page.locator("#tables .groups th span")
+    for place, group in ((0, groups.nth(0)), (400, groups.nth(1))):
+        region.evaluate("(node, left) => { node.scrollLeft = left; }", place)
+        name, outer = group.bounding_box(), region.bounding_box()
+        first = tab.page.locator("#tables tbody th").first.bounding_box()
+        assert name is not None
+        assert outer is not None
+        assert first is not None
+        assert name["x"] >= first["x"] + first["width"]
+        assert name["x"] + name["width"] <= outer["x"] + outer["width"]
     assert tab.complaints == []
 
 

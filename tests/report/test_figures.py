@@ -131,9 +131,9 @@ def test_figure_1_leaves_a_missing_set_out_and_falls_back_to_others() -> None:
         if figure is not None
     ]
     assert titles == [
-        ["Concrete, MC dropout", "Protein, MC dropout"],
-        ["Protein, MC dropout"],
-        ["rides.csv, MC dropout"],
+        ["Concrete, 2 folds, MC dropout", "Protein, 2 folds, MC dropout"],
+        ["Protein, 2 folds, MC dropout"],
+        ["rides, 2 folds, MC dropout"],
     ]
 
 

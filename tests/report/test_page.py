@@ -1,6 +1,8 @@
 """The page without a browser: self-contained, escaped, sound HTML, any part missing."""
 
+import errno
 import json
+import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,9 +18,11 @@ from calibrant.benchmark.records import LEVELS, Cell, Record
 from calibrant.benchmark.verdict import Verdict
 from calibrant.benchmark.verdicts import verdicts
 from calibrant.report._arms import settings
+from calibrant.report._names import data_title
 from calibrant.report._page_data import chart_data, json_text, number_text
-from calibrant.report._page_parts import claim_cards, count_words
-from calibrant.report._page_summary import effects, how_it_ran, plain_words, tiles
+from calibrant.report._page_parts import claim_cards, count_words, grid_view
+from calibrant.report._page_run import how_it_ran
+from calibrant.report._page_summary import effects, plain_words, tiles
 from calibrant.report.grid import Column, Entry, Grid
 from calibrant.report.page import write_page
 
@@ -194,7 +198,7 @@ def test_sections_follow_the_order_of_the_bar(whole: str) -> None:
 
 def test_tables_carry_values_details_and_emphasis(whole: str) -> None:
     assert '<td class="number edge" data-value="5.4" title="1 repeat"><strong>' in whole
-    assert '<th scope="colgroup" colspan="2">error</th>' in whole
+    assert '<th scope="colgroup" colspan="2"><span>error</span></th>' in whole
     assert '<th scope="row">yacht</th>' in whole
     assert "<li>A note.</li>" in whole
 
@@ -283,8 +287,12 @@ def test_a_missing_package_names_the_extra(
 def test_words_count_what_improved_and_name_what_did_not() -> None:
     records = _pair("fish", 10.0, 5.0, rmse=1.1) + _pair("yacht", 20.0, 10.0)
     words = plain_words(effects(settings(records + _pair("kin8nm", 4.0, 5.0))))
-    assert "with MC dropout on 2 of 3 data sets" in words[0]
-    assert "by a factor of 2.00 at the median" in words[0]
+    assert words[0] == (
+        "On folds in file order, as in the paper (but 2 folds), quantile "
+        "regularization (λ = 20) with MC dropout lowered the mean calibration error "
+        "on 2 of 3 data sets and raised it on 1 (median change "
+        "\N{MINUS SIGN}50.0 %)."
+    )
     assert "rose on Kin8nm with MC dropout (4 to 5)" in words[1]
     assert "by +0.0 % at the median and by +10.0 % at worst (Fish with MC" in words[2]
     assert "more than twice that floor in 0 of 3 comparisons" in words[3]
@@ -308,8 +316,166 @@ def test_words_compare_in_the_setting_nearest_to_the_paper() -> None:
 def test_tiles_take_the_median_and_count_verdicts() -> None:
     found = effects(settings(_pair("a", 10.0, 5.0) + _pair("b", 4.0, 8.0)))
     values = [tile.value for tile in tiles(found, ["holds", "not run", "holds"])]
-    assert values == ["1 of 2", "1.25 times", "+0.0 %", "2 of 2"]
+    assert values == ["1 of 2", "+25.0 %", "+0.0 %", "2 of 2"]
     assert tiles([], []) == []
+
+
+def _at(records: Iterable[Record], **cell: Any) -> list[Record]:
+    return [replace(r, cell=replace(r.cell, **cell)) for r in records]
+
+
+def test_words_and_tiles_say_raised_where_it_rose() -> None:
+    found = effects(settings(_pair("a", 10.0, 11.0) + _pair("b", 4.0, 5.0)))
+    assert "raised the mean calibration error on 2 of 2" in plain_words(found)[0]
+    assert "lower" not in plain_words(found)[0]
+    shown = {tile.text: tile.value for tile in tiles(found, [])}
+    assert shown["change of the calibration error, median over 2 data sets"] == (
+        "+17.5 %"
+    )
+    same = plain_words(effects(settings(_pair("a", 4.0, 4.0))))
+    assert "left the mean calibration error as it was on 1 data set" in same[0]
+
+
+def test_tiles_of_two_networks_count_comparisons() -> None:
+    records = _pair("a", 10.0, 5.0)
+    both = records + _at(records, network="deep_ensemble")
+    texts = [tile.text for tile in tiles(effects(settings(both)), [])]
+    assert texts[2].endswith("median over 2 comparisons (data sets times networks)")
+
+
+def test_shuffled_folds_are_named_and_not_mixed_with_the_papers() -> None:
+    paper = _pair("fish", 10.0, 5.0)
+    other = _at(_pair("yacht", 10.0, 20.0), split="shuffled")
+    (effect,) = effects(settings(paper + other))
+    assert effect.setting.key.data == "fish"
+    assert [
+        row["data"] for row in chart_data(settings(paper + other))["effects"][0]["rows"]
+    ] == ["Fish"]
+    found = effects(settings(other))
+    assert plain_words(found)[0].startswith(
+        "On shuffled folds, which the paper does not use (but 2 folds), quantile"
+    )
+    assert "on shuffled folds" in tiles(found, [])[0].text
+
+
+def _five(records: Iterable[Record]) -> list[Record]:
+    """The same with five folds, each a bit other than the next."""
+    return [
+        replace(
+            r,
+            cell=replace(r.cell, folds=5, fold=fold),
+            calibration_error=r.calibration_error * (1 + 0.01 * fold),
+        )
+        for r in list(records)[::2]
+        for fold in range(5)
+    ]
+
+
+def test_the_lead_carries_the_verdict() -> None:
+    few = _five(_pair("fish", 10.0, 5.0))
+    words = plain_words(effects(settings(few)), verdicts(few))[0]
+    assert words.endswith(
+        "change \N{MINUS SIGN}50.0 %): by the paired tests this is within noise."
+    )
+    names = ("fish", "yacht", "boston", "concrete", "airfoil", "kin8nm")
+    many = [r for name in names for r in _five(_pair(name, 10.0, 5.0))]
+    words = plain_words(effects(settings(many)), verdicts(many))[0]
+    assert words.endswith("the claim that it lowers it holds.")
+    raised = [r for name in names for r in _five(_pair(name, 5.0, 10.0))]
+    words = plain_words(effects(settings(raised)), verdicts(raised))[0]
+    assert words.endswith("the claim that it lowers it does not hold.")
+    own = _five(_pair("own.csv", 10.0, 5.0))
+    assert "paired" not in plain_words(effects(settings(own)), verdicts(own))[0]
+
+
+def test_numbers_of_folds_are_told_apart_and_both_are_there() -> None:
+    two = _pair("concrete", 10.0, 5.0)
+    data = chart_data(settings(two + _five(two)))
+    protocols = [each["protocol"] for each in data["settings"]]
+    assert protocols == [
+        "file order, 100 epochs",
+        "file order, 2 folds, 100 epochs",
+    ]
+    # Five folds are the paper's, so that they are what the summary speaks of.
+    (effect,) = effects(settings(_five(two) + two))
+    assert effect.setting.key.folds == 5
+
+
+def test_one_epoch_is_singular(tmp_path: Path) -> None:
+    records = _at(_pair("concrete", 10.0, 5.0), epochs=1)
+    assert "1 epochs" not in _write(tmp_path / "report.html", records)
+    assert settings(records)[0].protocol == "file order, 2 folds, 1 epoch"
+
+
+def test_without_the_papers_splits_our_questions_come_first(tmp_path: Path) -> None:
+    records = _at(_five(_pair("fish", 10.0, 5.0)), split="shuffled")
+    text = _write(tmp_path / "report.html", records)
+    section = text.split('<section id="verdicts"')[1].split("</section>")[0]
+    questions = section.index("Questions of our own")
+    folded = section.index('<details class="idle">')
+    assert questions < folded
+    assert section[:folded].count("not run here on its splits") == 1
+    assert "verdicts on claims of the paper, " not in text
+    judged = _write(tmp_path / "paper.html", _five(_pair("fish", 10.0, 5.0)))
+    assert '<details class="idle">' not in judged
+
+
+def test_other_data_than_the_papers_get_no_hint_that_does_not_help(
+    tmp_path: Path,
+) -> None:
+    text = _write(tmp_path / "report.html", _folds(_record("own.csv")))
+    assert "at three strengths or more" in text
+    assert COMMAND not in text
+    assert COMMAND in _write(tmp_path / "fish.html", _folds(_record("fish")))
+
+
+def test_the_chart_says_what_its_deviations_are_over(tmp_path: Path) -> None:
+    one = _pair("concrete", 10.0, 5.0)
+    text = _write(tmp_path / "report.html", one)
+    assert "<td>2 folds, 1 repeat</td>" in text
+    assert "population standard deviation (ddof 0)" in text
+    text = _write(tmp_path / "two.html", one + _at(one, repeat=1))
+    assert "<td>2 repeats</td>" in text
+
+
+def test_files_of_one_name_have_titles_of_their_own() -> None:
+    assert data_title("d/my_nice.csv#y") == "my_nice (y)"
+    assert data_title("z.csv.gz") == "z"
+    names = ["a/t.csv", "b/t.csv", "t.csv", "x/b/t.csv", "b/t.csv#y", "b/t.csv.gz"]
+    titles = [data_title(name, names) for name in names]
+    assert len(set(titles)) == len(names)
+    assert titles[0] == "a/t"
+    assert titles[4] == "t (y)"
+    records = _pair("a/t.csv", 10.0, 5.0) + _pair("b/t.csv", 10.0, 5.0)
+    assert [setting.title for setting in settings(records)] == ["a/t", "b/t"]
+    assert dict(how_it_ran(records))["Data sets"] == "a/t, b/t"
+
+
+def test_a_full_disk_leaves_the_page_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "report.html"
+    before = _write(path, _folds(_record()))
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"report\.html cannot be written: No space"):
+        _write(path, _folds(_record("yacht")))
+    assert path.read_text("utf-8") == before
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_the_first_head_of_a_grouped_table_is_one_column_wide() -> None:
+    columns = (Column("a"), Column("b"), Column("c", "group"), Column("d", "group"))
+    view = grid_view(Grid(name="g", title="", caption="", columns=columns, rows=()))
+    assert [(each["name"], each["span"]) for each in view["groups"]] == [
+        ("", 1),
+        ("", 1),
+        ("group", 2),
+    ]
+    assert [each["classes"] for each in view["columns"]] == ["", "edge", "edge", ""]
 
 
 def test_how_it_ran_adds_up() -> None:

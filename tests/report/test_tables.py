@@ -1,13 +1,16 @@
 """Tables from records: complete, partial and none at all."""
 
 import dataclasses
+import errno
 import math
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from calibrant import InputError
 from calibrant.benchmark.published import (
     ENSEMBLE,
     ISOTONIC,
@@ -22,6 +25,7 @@ from calibrant.benchmark.view import Model, paper_arm
 from calibrant.report.grid import Entry, Grid, to_latex
 from calibrant.report.tables import (
     agreement_grid,
+    arm_grid,
     disagreement_grid,
     errata_grid,
     paper_tables,
@@ -147,7 +151,7 @@ def test_what_was_not_run_says_so(records: list[Record]) -> None:
 
 def test_own_data_get_a_row_without_the_papers_numbers() -> None:
     first = paper_tables(paper_run(["rides.csv"], Model(MC_DROPOUT)))[0]
-    row = row_of(first, "rides.csv")
+    row = row_of(first, "rides")
     assert row["RMSE", "base, paper"].text == "n/a"
     assert row["RMSE", "base, ours"].value == 1.0
 
@@ -157,8 +161,11 @@ def test_disagreements_have_causes_and_agreement_is_counted(
 ) -> None:
     grid = disagreement_grid(records)
     found = {(row[0].text, row[1].text, row[3].text): row[-1].text for row in grid.rows}
+    # The last row of concrete is QR: what is known is of base.
     assert found["Concrete", "MC dropout, 100 epochs", "RMSE"] == "unexplained"
-    assert "overfit more" in found["Fish", "Deep ensemble, 100 epochs", "NLL"]
+    assert "where one is known" in grid.caption
+    # Ours is lower there, so that it is not because it overfits more.
+    assert found["Fish", "Deep ensemble, 100 epochs", "NLL"] == "unexplained"
     assert "second guess" in found["Fish", "Deep ensemble, 64 epochs", "NLL"]
     # RMSE 1.00 against 0.92 and 0.96: one of the two is within 5 %.
     fish = [r for r in grid.rows if r[0].text == "Fish" and r[3].text == "RMSE"]
@@ -167,6 +174,50 @@ def test_disagreements_have_causes_and_agreement_is_counted(
     assert [row[1].text for row in counts.rows] == ["2", "2", "2"]
     assert counts.rows[0][4].value == 0
     assert f"of {2 * 3 * 8} numbers" in grid.caption
+
+
+def test_a_model_that_was_not_run_has_no_counts() -> None:
+    grid = agreement_grid(paper_run(["fish"], Model(MC_DROPOUT)))
+    dropout, ensemble = grid.rows
+    assert [entry.text for entry in ensemble[1:]] == ["not run"] * 5
+    assert [entry.text for entry in dropout[1:4]] == ["1", "0 of 1", "0 of 1"]
+    base = run([paper_arm("fish", Model(MC_DROPOUT).column())])
+    texts = [entry.text for entry in agreement_grid(base).rows[0][1:]]
+    assert texts[2:4] == ["not run", "not run"]
+
+
+def test_rows_of_two_numbers_of_folds_differ() -> None:
+    arm = paper_arm("fish", Model(MC_DROPOUT).column())
+    grid = arm_grid(run([arm, dataclasses.replace(arm, folds=2)]))
+    heads = [column.title for column in grid.columns]
+    assert {row[heads.index("Folds")].text for row in grid.rows} == {"5", "2"}
+    shuffled = [
+        dataclasses.replace(arm, split="shuffled", folds=folds) for folds in (5, 2)
+    ]
+    rows = [row[0].text for row in shuffled_grid(run(shuffled)).rows]
+    assert sorted(rows) == ["MC dropout", "MC dropout, 2 folds"]
+
+
+def test_tables_say_which_deviation(records: list[Record]) -> None:
+    grids = {grid.name: grid for grid in tables(records)}
+    for name in ("table-1", "table-4", "disagreements", "arms-paper"):
+        assert any("ddof 0" in note for note in grids[name].notes), name
+
+
+def test_a_full_disk_leaves_the_tables_that_were_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (path, *_) = write_grids(tmp_path, [errata_grid()])
+    before = path.read_bytes()
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"errata\.md cannot be written: No space"):
+        write_grids(tmp_path, [errata_grid()])
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def shuffled_run() -> list[Record]:
@@ -212,7 +263,7 @@ def test_all_tables_of_any_records(records: list[Record], tmp_path: Path) -> Non
     assert len(tables([])) == 6
     odd = record(Cell(data="a.csv", network="default", folds=2, epochs=2), 3.0)
     grids = [*tables([odd]), errata_grid()]
-    assert grids[-2].rows[0][3].text == "partial: 1 of 2 folds"
+    assert grids[-2].rows[0][4].text == "partial: 1 of 2 folds"
     paths = write_grids(tmp_path / "new", grids)
     assert len(paths) == 3 * len(grids)
     assert (

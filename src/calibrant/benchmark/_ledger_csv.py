@@ -1,17 +1,17 @@
 """Records as a CSV, to carry a run to another machine or to keep it in a repository."""
 
-import contextlib
 import csv
 import gzip
 import io
 import os
-import secrets
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from calibrant.benchmark._ledger_columns import COLUMNS, Value, from_row, to_row
 from calibrant.benchmark._ledger_error import LedgerError
+from calibrant.benchmark._ledger_sense import check_sense
+from calibrant.benchmark._replace_file import replace_file
 from calibrant.benchmark.records import Cell, Record
 
 __all__ = ["read_csv", "write_csv"]
@@ -42,7 +42,7 @@ def write_csv(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
     if target.suffix == ".gz":
         content = gzip.compress(content, mtime=0)
     try:
-        _replace(target, content)
+        replace_file(target, content)
     except OSError as error:
         raise LedgerError(
             f"{target} cannot be written: {error.strerror}. A file that was there is "
@@ -61,7 +61,8 @@ def read_csv(path: str | os.PathLike[str]) -> list[Record]:
     Raises
     ------
     LedgerError
-        The file is cut short or has been changed; the text names line and column.
+        The file is cut short, has been changed, or holds what no run can have written;
+        the text names line and column.
     """
     source = Path(path)
     text = _text(source)
@@ -72,7 +73,7 @@ def read_csv(path: str | os.PathLike[str]) -> list[Record]:
         )
     found: dict[Cell, tuple[int, Record]] = {}
     for line, fields in _lines(text, source):
-        record = from_row(_row(fields, f"{source}, line {line}"))
+        record = _record(fields, f"{source}, line {line}")
         first = found.setdefault(record.cell, (line, record))[0]
         if first != line:
             raise LedgerError(
@@ -120,7 +121,7 @@ def _wrong_header(header: list[str]) -> str:
     return f"{rule}, which are {len(_HEADER)}, got {len(header)}."
 
 
-def _row(fields: list[str], where: str) -> list[Value]:
+def _record(fields: list[str], where: str) -> Record:
     if len(fields) < len(COLUMNS):
         missing = COLUMNS[len(fields)].name
         raise LedgerError(
@@ -133,28 +134,13 @@ def _row(fields: list[str], where: str) -> list[Value]:
             f"{fields[len(COLUMNS)]!r} after {COLUMNS[-1].name!r}."
         )
     try:
-        return [
-            column.parse(field) for column, field in zip(COLUMNS, fields, strict=True)
-        ]
+        pairs = zip(COLUMNS, fields, strict=True)
+        record = from_row([column.parse(field) for column, field in pairs])
+        check_sense(record)
     except LedgerError as error:
         raise LedgerError(f"{where}: {error} Nothing was taken from it.") from None
+    return record
 
 
 def _shortest(value: Value) -> str:
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
-
-
-def _replace(target: Path, content: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    # At random, so that what a killed process left is never in the way.
-    new = target.with_name(f".{target.name[:40]}.{secrets.token_hex(8)}.new")
-    try:
-        with new.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(target)
-    except BaseException:  # also KeyboardInterrupt
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
-        raise

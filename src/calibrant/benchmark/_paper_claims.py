@@ -1,6 +1,7 @@
 """Verdicts on what the paper's tables claim, for one model at a time."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from calibrant.benchmark._paper_says import LARGE, NEGLIGIBLE, paper_says
 from calibrant.benchmark.claims import CLAIMS
@@ -18,6 +19,7 @@ from calibrant.benchmark.verdict import (
     count_rule,
     much_more_rule,
     named_rule,
+    tally,
 )
 from calibrant.benchmark.view import Model, View, paper_arm
 
@@ -108,7 +110,12 @@ def _qr_rmse(view: View, model: Model) -> Judged:
         limit = base.times(1 + NEGLIGIBLE) if base else None
         found.append(compare(qr, limit))
     sets = tuple(each for each in found if each is not None)
-    return sets, count_rule(sets, of_ten=10)
+    ruling = count_rule(sets, of_ten=10)
+    if sets:
+        limit_name = f"{1 + NEGLIGIBLE:g} x base"
+        words = tally(sets).told(f"below {limit_name}", "above it")
+        ruling = replace(ruling, ours=words)
+    return sets, ruling
 
 
 def _isotonic_worsens(view: View, model: Model) -> Judged:

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from calibrant.benchmark._causes import UNEXPLAINED, likely_cause
 from calibrant.benchmark.published import (
-    ENSEMBLE,
-    MC_DROPOUT,
     PAPER_DATA,
     PublishedArm,
     PublishedNumber,
@@ -24,39 +23,8 @@ __all__ = [
     "tolerance",
 ]
 
-UNEXPLAINED = "unexplained"
 # Half of the last printed digit.
 _ROUNDING = 0.005
-_SHORTER = (
-    "At the 100 epochs of the text, ensembles overfit more here than the printed ones. "
-    "At 64 epochs they come closer, so the printed ones may have been trained for less."
-)
-_EPOCHS_UNKNOWN = (
-    "How long the printed ensembles were trained is not certain: at 100 epochs, which "
-    "the text names, ours overfit more than they do; 64 is a second guess."
-)
-_YACHT = (
-    "Not certain. Folds of some 61 rows, most of them of hull forms that no training "
-    "row has: small differences of the training weigh a lot."
-)
-# By data, network, and epochs (None: any).
-_CAUSES: dict[tuple[str, str, int | None], str] = {
-    ("boston", ENSEMBLE, None): (
-        "The printed numbers do not fit folds in file order, which all others fit. "
-        "They fit shuffled folds."
-    ),
-    **{(data, ENSEMBLE, 100): _SHORTER for data in ("fish", "red_wine", "white_wine")},
-    **{
-        (data, ENSEMBLE, 64): _EPOCHS_UNKNOWN
-        for data in ("fish", "red_wine", "white_wine")
-    },
-    ("kin8nm", MC_DROPOUT, None): (
-        "Ours fits better than the printed one: NLL and error are lower. Nothing in "
-        "the text tells why."
-    ),
-    ("yacht", MC_DROPOUT, None): _YACHT,
-    ("yacht", ENSEMBLE, None): _YACHT,
-}
 
 
 @dataclass(frozen=True)
@@ -89,9 +57,8 @@ class SideBySide:
         """Likely cause of a disagreement; empty if there is none."""
         if self.agrees:
             return ""
-        place = (self.paper.data, self.paper.network)
-        found = _CAUSES.get((*place, self.epochs), _CAUSES.get((*place, None)))
-        return found or UNEXPLAINED
+        difference = self.ours.mean - self.paper.mean
+        return likely_cause(self.paper, epochs=self.epochs, difference=difference)
 
 
 @dataclass(frozen=True)

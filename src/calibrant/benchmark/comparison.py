@@ -27,8 +27,8 @@ class FoldTable:
 
     Attributes
     ----------
-    data, split
-        Set, and how it was split.
+    data, split, folds
+        Set, how it was split, and into how many folds.
     overlap
         Test rows over training rows, 0 for the fixed split: see ``docs/verdicts.md``.
     values
@@ -37,8 +37,14 @@ class FoldTable:
 
     data: str
     split: str
+    folds: int
     overlap: float
     values: Mapping[Place, float]
+
+    @property
+    def shape(self) -> tuple[str, str, int]:
+        """What two tables must share to have the same test folds."""
+        return self.data, self.split, self.folds
 
     def minus(self, other: "FoldTable") -> "FoldTable":
         """Return the difference where both have values; only for finite ones."""
@@ -148,6 +154,7 @@ def fold_table(arm: Arm, repeats: Repeats, measure: Measure) -> FoldTable | None
     return FoldTable(
         data=arm.data,
         split=arm.split,
+        folds=arm.folds,
         overlap=0.0 if arm.split == "fixed" else test / train,
         values={(r.cell.repeat, r.cell.fold): measure(r) for r in records},
     )
@@ -159,10 +166,11 @@ def compare(b: FoldTable | None, a: FoldTable | None) -> SetComparison | None:
     Parameters
     ----------
     b, a
-        Tables of the same set. Where one of them alone has infinite values, the other
+        Tables of the same set, split and number of folds: others have other test folds
+        and nothing in common. Where one of them alone has infinite values, the other
         is clearly lower.
     """
-    if b is None or a is None:
+    if b is None or a is None or b.shape != a.shape:
         return None
     b, a = b.at(a.values), a.at(b.values)
     if not b.values:

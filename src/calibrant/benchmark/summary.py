@@ -175,7 +175,7 @@ def whole_repeats(arm: Arm, repeats: Repeats) -> dict[int, list[Record]]:
     return {
         repeat: [folds[fold] for fold in sorted(folds)]
         for repeat, folds in sorted(repeats.items())
-        if len(folds) == arm.folds
+        if set(folds) == set(range(arm.folds))
     }
 
 

@@ -98,10 +98,14 @@ class Tally:
 
     def __str__(self) -> str:
         """Return the counts as a sentence's part."""
+        return self.told("lower", "higher")
+
+    def told(self, below: str, above: str) -> str:
+        """Return the counts in other words than lower and higher."""
         return (
-            f"lower on {len(self.lower)} of {self.sets} "
+            f"{below} on {len(self.lower)} of {self.sets} "
             f"{'set' if self.sets == 1 else 'sets'} (clearly on "
-            f"{len(self.clearly_lower)}), higher on {len(self.higher)} (clearly on "
+            f"{len(self.clearly_lower)}), {above} on {len(self.higher)} (clearly on "
             f"{len(self.clearly_higher)})"
         )
 
@@ -241,5 +245,6 @@ def _together(over: SetsTest, sets: int) -> str:
 def _these(names: Sequence[str]) -> str:
     if not names:
         return "no set"
-    listed = ", ".join(name.replace("_", " ") for name in names)
+    # The path of a file stays as it is.
+    listed = ", ".join(n if "." in n else n.replace("_", " ") for n in names)
     return f"{len(names)} {'set' if len(names) == 1 else 'sets'} ({listed})"

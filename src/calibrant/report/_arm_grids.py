@@ -9,9 +9,14 @@ from calibrant.benchmark.published import MC_DROPOUT, PublishedArm
 from calibrant.benchmark.records import NO_REGULARIZER, Record
 from calibrant.benchmark.summary import Arm, ArmSummary, summarize
 from calibrant.benchmark.verdict import tally
-from calibrant.benchmark.view import View, paper_arm
-from calibrant.report._arms import data_title, network_title
-from calibrant.report._entries import number, spread
+from calibrant.benchmark.view import TEXT_EPOCHS, View, paper_arm
+from calibrant.report._entries import DEVIATION, number, spread
+from calibrant.report._names import (
+    data_title,
+    epochs_text,
+    folds_text,
+    network_title,
+)
 from calibrant.report.grid import Column, Entry, Grid
 
 __all__ = ["arm_grid", "shuffled_grid"]
@@ -53,6 +58,7 @@ def arm_grid(records: Iterable[Record], *, shuffled: bool | None = None) -> Grid
         for summary in summarize(records)
         if shuffled is None or (summary.arm.split == "shuffled") == shuffled
     ]
+    names_shown = {summary.arm.data for summary in wanted}
     names = {None: "all", True: "shuffled", False: "paper"}
     places = {None: "", True: " on shuffled folds", False: " on the paper's folds"}
     measures = [
@@ -62,20 +68,21 @@ def arm_grid(records: Iterable[Record], *, shuffled: bool | None = None) -> Grid
     return Grid(
         name=f"arms-{names[shuffled]}",
         title=f"Every model that was run{places[shuffled]}",
-        caption="Mean ± standard deviation over repeats.",
+        caption="Mean ± standard deviation over repeats; no ± with one repeat.",
         columns=(
             Column("Data set"),
             Column("Model"),
             Column("Epochs", numeric=True),
+            Column("Folds", numeric=True),
             Column("Run"),
             *measures,
         ),
-        rows=tuple(_row(summary) for summary in wanted),
-        notes=(_MEANING,),
+        rows=tuple(_row(summary, names_shown) for summary in wanted),
+        notes=(DEVIATION, _MEANING),
     )
 
 
-def _row(summary: ArmSummary) -> tuple[Entry, ...]:
+def _row(summary: ArmSummary, names: Iterable[str]) -> tuple[Entry, ...]:
     arm = summary.arm
     place = "" if arm.split == "unshuffled" else f", {arm.split}"
     values = [
@@ -85,9 +92,10 @@ def _row(summary: ArmSummary) -> tuple[Entry, ...]:
         for name in _COLUMNS
     ]
     return (
-        Entry(data_title(arm.data)),
+        Entry(data_title(arm.data, names)),
         Entry(f"{_label(arm)}{place}"),
         Entry(str(arm.epochs), arm.epochs),
+        Entry(str(arm.folds), arm.folds),
         Entry(summary.state, detail=f"{summary.seconds:.2g} s for a cell"),
         *values,
     )
@@ -100,6 +108,12 @@ def _label(arm: Arm) -> str:
     if arm.recalibration != "none":
         name += f" + {arm.recalibration.replace('_', ' ')}"
     return name
+
+
+def _unusual(arm: Arm) -> str:
+    """Folds and epochs, where they are not the paper's."""
+    epochs = "" if arm.epochs == TEXT_EPOCHS else f", {epochs_text(arm.epochs)}"
+    return folds_text(arm.split, arm.folds) + epochs
 
 
 def shuffled_grid(records: Iterable[Record]) -> Grid:
@@ -158,7 +172,7 @@ def _overview(
     floors = [s.values[_ERROR].mean / s.values["floor"].mean for s in done]
     coverage = statistics.fmean(s.values["coverage"].mean for s in done)
     return (
-        Entry(_label(arms[0])),
+        Entry(f"{_label(arms[0])}{_unusual(arms[0])}"),
         Entry(str(errors.sets), errors.sets, ", ".join(arm.data for arm in arms)),
         _median([_ratio(each) for each in found[_ERROR]]),
         _named(errors.clearly_lower),
@@ -175,13 +189,14 @@ def _overview(
 def _against_base(
     view: View, arms: Sequence[Arm], metric: str
 ) -> tuple[SetComparison, ...]:
-    each = (
-        view.compare(
-            arm, paper_arm(arm.data, PublishedArm(MC_DROPOUT), shuffled=True), metric
-        )
-        for arm in arms
-    )
+    each = (view.compare(arm, _dropout(arm), metric) for arm in arms)
     return tuple(one for one in each if one is not None)
+
+
+def _dropout(arm: Arm) -> Arm:
+    """MC dropout alone on the same folds."""
+    base = paper_arm(arm.data, PublishedArm(MC_DROPOUT), shuffled=True)
+    return replace(base, folds=arm.folds)
 
 
 def _ratio(comparison: SetComparison) -> float:

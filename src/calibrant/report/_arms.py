@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import PurePath
 
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Record
 from calibrant.benchmark.summary import (
@@ -17,11 +16,23 @@ from calibrant.benchmark.summary import (
     by_arm,
     whole_repeats,
 )
+from calibrant.report._names import (
+    data_title,
+    epochs_text,
+    folds_text,
+    network_place,
+    network_title,
+    split_text,
+    spoken,
+    usual_folds,
+)
 
+# Titles are asked for together with what they name.
 __all__ = [
     "ArmRecords",
     "Number",
     "Setting",
+    "compared_settings",
     "data_title",
     "network_title",
     "paper_settings",
@@ -29,21 +40,10 @@ __all__ = [
 ]
 
 _PAPER_EPOCHS = 100
-_NETWORKS = {
-    "mc_dropout": "MC dropout",
-    "deep_ensemble": "Deep ensemble",
-    "default": "Our default",
-}
-_DATA = {"year_msd": "Year Prediction MSD"}
 _RECALIBRATIONS = {
     "isotonic": "isotonic on train",
     "cross_fit": "cross-fit",
     "out_of_bag": "out-of-bag",
-}
-_SPLITS = {
-    "unshuffled": "folds in file order",
-    "shuffled": "shuffled folds",
-    "fixed": "fixed split",
 }
 
 Curve = tuple[float, ...]
@@ -79,7 +79,7 @@ class ArmRecords:
         elif arm.regularizer == PAPER_REGULARIZER:
             name = f"QR, λ = {arm.strength:g}"
         else:
-            name = f"{_spoken(arm.regularizer)}, λ = {arm.strength:g}"
+            name = f"{spoken(arm.regularizer)}, λ = {arm.strength:g}"
         if arm.recalibration == "none":
             return name
         after = _RECALIBRATIONS.get(arm.recalibration, arm.recalibration)
@@ -117,16 +117,34 @@ class ArmRecords:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Arms that can be compared: the same data, split, network and epochs."""
+    """Arms that can be compared: the same data, split, folds, network and epochs.
+
+    Attributes
+    ----------
+    key
+        What they share.
+    title
+        Of the data set, among those of the other settings.
+    arms
+        With at least one whole repeat each.
+    """
 
     key: Arm
+    title: str
     arms: tuple[ArmRecords, ...]
 
     @property
+    def place(self) -> str:
+        """Data set, and what of its folds is not as in the paper."""
+        split = ", shuffled folds" if self.key.split == "shuffled" else ""
+        return f"{self.title}{split}{folds_text(self.key.split, self.key.folds)}"
+
+    @property
     def protocol(self) -> str:
-        """Split and epochs in words."""
-        split = _SPLITS.get(self.key.split, self.key.split)
-        return f"{split}, {self.key.epochs} epochs"
+        """Split, folds where they are not five, and epochs in words."""
+        key = self.key
+        folds = folds_text(key.split, key.folds)
+        return f"{split_text(key.split)}{folds}, {epochs_text(key.epochs)}"
 
     @property
     def fold_rows(self) -> int:
@@ -181,8 +199,13 @@ def settings(records: Iterable[Record]) -> tuple[Setting, ...]:
         )
         if whole:
             groups[key].append(ArmRecords(arm=arm, repeats=whole))
+    names = {key.data for key in groups}
     return tuple(
-        Setting(key=key, arms=tuple(sorted(groups[key], key=_arm_order)))
+        Setting(
+            key=key,
+            title=data_title(key.data, names),
+            arms=tuple(sorted(groups[key], key=_arm_order)),
+        )
         for key in sorted(groups, key=_order)
     )
 
@@ -190,7 +213,8 @@ def settings(records: Iterable[Record]) -> tuple[Setting, ...]:
 def paper_settings(every: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
     """For each network and data set the setting that is nearest to the paper's.
 
-    Folds in file order come before shuffled ones, and 100 epochs before others.
+    Folds in file order come before shuffled ones, five folds before other numbers, and
+    100 epochs before others.
 
     Examples
     --------
@@ -205,33 +229,21 @@ def paper_settings(every: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
     return best
 
 
-def data_title(name: str) -> str:
-    """Name of a data set, or of a CSV, as a reader expects it.
+def compared_settings(every: Iterable[Setting]) -> list[Setting]:
+    """Settings with a base and a regularized arm, all of them on one kind of split.
+
+    The paper's splits come first: shuffled folds are taken only if there are no others,
+    so that a count over sets does not mix them.
 
     Examples
     --------
-    >>> data_title("red_wine"), data_title("folder/rides.csv")
-    ('Red wine', 'rides.csv')
+    >>> compared_settings([])
+    []
     """
-    if name.endswith(".csv"):
-        return PurePath(name).name
-    return _DATA.get(name, _spoken(name))
-
-
-def network_title(name: str) -> str:
-    """Name of a network as a reader expects it.
-
-    Examples
-    --------
-    >>> network_title("mc_dropout")
-    'MC dropout'
-    """
-    return _NETWORKS.get(name, _spoken(name))
-
-
-def _spoken(name: str) -> str:
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
+    pairs = (each for each in every if each.pair is not None)
+    found = list(paper_settings(pairs).values())
+    paper = [each for each in found if each.key.split != "shuffled"]
+    return paper or found
 
 
 def _curve(records: Iterable[Record]) -> Curve:
@@ -250,13 +262,14 @@ def _arm_order(each: ArmRecords) -> tuple[bool, str, str, float]:
     return (arm.recalibration != "none", arm.recalibration, family, arm.strength)
 
 
-def _order(key: Arm) -> tuple[str, int, str, bool, int]:
-    known = list(_NETWORKS)
-    place = known.index(key.network) if key.network in known else len(known)
-    return (key.data, place, key.network, key.split == "shuffled", -key.epochs)
+def _order(key: Arm) -> tuple[object, ...]:
+    unusual = not usual_folds(key.split, key.folds)
+    split = (key.split == "shuffled", key.split, unusual, key.folds)
+    return (key.data, network_place(key.network), key.network, *split, -key.epochs)
 
 
-def _distance(setting: Setting) -> tuple[bool, int, int]:
+def _distance(setting: Setting) -> tuple[bool, bool, int, int]:
     key = setting.key
     away = abs(key.epochs - _PAPER_EPOCHS)
-    return (key.split == "shuffled", away, -len(setting.arms))
+    unusual = not usual_folds(key.split, key.folds)
+    return (key.split == "shuffled", unusual, away, -len(setting.arms))

@@ -13,8 +13,8 @@ from calibrant.benchmark.published import ISOTONIC
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.summary import summarize
 from calibrant.benchmark.view import Model, View, paper_models
-from calibrant.report._arms import data_title, network_title
-from calibrant.report._entries import number, printed, spread
+from calibrant.report._entries import DEVIATION, NOT_RUN, number, printed, spread
+from calibrant.report._names import data_title, epochs_text, network_title
 from calibrant.report.grid import Column, Entry, Grid
 
 __all__ = ["agreement_grid", "disagreement_grid", "errata_grid"]
@@ -36,19 +36,7 @@ def agreement_grid(records: Iterable[Record]) -> Grid:
     """
     rows = []
     for model, pairs in _pairs(records):
-        found = agreement(pairs, model)
-        errors = [p for p in pairs if p.paper.metric == "calibration_error"]
-        agreeing = [pair for pair in errors if pair.agrees]
-        rows.append(
-            (
-                Entry(_model(model)),
-                _count(found.sets, len(found.sets)),
-                _count(found.base, len(found.sets)),
-                _count(found.qr, len(found.sets)),
-                _count(found.both, len(found.sets)),
-                Entry(f"{len(agreeing)} of {len(errors)}", len(agreeing)),
-            )
-        )
+        rows.append((Entry(_model(model)), *_agreeing(pairs, model)))
     heads = ("Sets run", "base agrees", "QR agrees", "both agree")
     return Grid(
         name="agreement",
@@ -61,6 +49,26 @@ def agreement_grid(records: Iterable[Record]) -> Grid:
         ),
         rows=tuple(rows),
         notes=(_TOLERANCES,),
+    )
+
+
+def _agreeing(pairs: tuple[SideBySide, ...], model: Model) -> tuple[Entry, ...]:
+    """Return the counts of a model; what was not run has none."""
+    if not pairs:
+        return (Entry(NOT_RUN),) * 5
+    found = agreement(pairs, model)
+    trained = {pair.paper.training for pair in pairs}
+    both = {"base", "qr"}
+    columns = ((found.base, {"base"}), (found.qr, {"qr"}), (found.both, both))
+    errors = [p for p in pairs if p.paper.metric == "calibration_error"]
+    agreeing = sum(pair.agrees for pair in errors)
+    return (
+        Entry(str(len(found.sets)), len(found.sets), ", ".join(found.sets)),
+        *(
+            _count(names, len(found.sets)) if needed <= trained else Entry(NOT_RUN)
+            for names, needed in columns
+        ),
+        Entry(f"{agreeing} of {len(errors)}", agreeing),
     )
 
 
@@ -77,7 +85,10 @@ def disagreement_grid(records: Iterable[Record]) -> Grid:
     return Grid(
         name="disagreements",
         title="Where ours and the paper's differ",
-        caption=f"{len(rows)} of {len(every)} numbers, each with its likely cause.",
+        caption=(
+            f"{len(rows)} of {len(every)} numbers, each with its likely cause, where "
+            "one is known."
+        ),
         columns=(
             Column("Data set"),
             Column("Model"),
@@ -90,7 +101,7 @@ def disagreement_grid(records: Iterable[Record]) -> Grid:
             Column("Likely cause"),
         ),
         rows=rows,
-        notes=(_TOLERANCES,),
+        notes=(_TOLERANCES, DEVIATION),
     )
 
 
@@ -122,12 +133,11 @@ def _pairs(records: Iterable[Record]) -> list[tuple[Model, tuple[SideBySide, ...
 
 
 def _model(model: Model) -> str:
-    return f"{network_title(model.network)}, {model.epochs} epochs"
+    return f"{network_title(model.network)}, {epochs_text(model.epochs)}"
 
 
 def _count(names: tuple[str, ...], of: int) -> Entry:
-    text = f"{len(names)} of {of}" if len(names) != of else str(of)
-    return Entry(text, len(names), ", ".join(names))
+    return Entry(f"{len(names)} of {of}", len(names), ", ".join(names))
 
 
 def _row(pair: SideBySide) -> tuple[Entry, ...]:

@@ -8,6 +8,7 @@ from calibrant.benchmark.summary import ArmSummary, Spread
 from calibrant.report.grid import Entry
 
 __all__ = [
+    "DEVIATION",
     "MISSING",
     "NOT_RUN",
     "better",
@@ -21,6 +22,11 @@ __all__ = [
 
 MISSING = "n/a"
 NOT_RUN = "not run"
+#: What ± means in all tables.
+DEVIATION = (
+    "± is the population standard deviation (ddof 0) of the repeats' means; a number "
+    "without it is of one repeat."
+)
 
 
 def short(value: float) -> str:

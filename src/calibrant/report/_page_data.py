@@ -8,13 +8,8 @@ from typing import Any
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER
 from calibrant.benchmark.summary import MEASURES, PAPER_REGULARIZER
 from calibrant.metrics.bands import calibration_band
-from calibrant.report._arms import (
-    ArmRecords,
-    Setting,
-    data_title,
-    network_title,
-    paper_settings,
-)
+from calibrant.report._arms import ArmRecords, Setting, compared_settings
+from calibrant.report._names import network_title
 
 __all__ = ["chart_data", "json_text", "number_text"]
 
@@ -100,7 +95,7 @@ def _setting(setting: Setting) -> Json:
     key = setting.key
     return {
         "data": key.data,
-        "dataTitle": data_title(key.data),
+        "dataTitle": setting.title,
         "network": key.network,
         "networkTitle": network_title(key.network),
         "protocol": setting.protocol,
@@ -137,20 +132,28 @@ def _number(each: ArmRecords, measure: str) -> Json:
 def _effects(every: Sequence[Setting]) -> list[Json]:
     """Base against regularized, for each network and each set."""
     networks: dict[str, list[Json]] = {}
-    for (network, data), setting in paper_settings(every).items():
+    for setting in compared_settings(every):
         if setting.pair is None:
             continue
         base, regularized = setting.pair
-        networks.setdefault(network, []).append(
+        networks.setdefault(setting.key.network, []).append(
             {
-                "data": data_title(data),
+                "data": setting.title,
                 "label": regularized.label,
                 "base": _number(base, "calibration_error"),
                 "regularized": _number(regularized, "calibration_error"),
                 "floor": _number(base, "floor"),
+                "over": _over(base, regularized),
             }
         )
     return [
         {"network": network_title(network), "rows": rows}
         for network, rows in networks.items()
     ]
+
+
+def _over(*arms: ArmRecords) -> str:
+    """Say what the deviations of some arms are taken over."""
+    return " and ".join(
+        dict.fromkeys(arm.number(MEASURES["calibration_error"]).over for arm in arms)
+    )

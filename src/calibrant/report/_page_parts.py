@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.benchmark.comparison import SetComparison
 from calibrant.benchmark.verdict import Verdict
-from calibrant.report._arms import data_title, network_title
+from calibrant.report._names import data_title, epochs_text, network_title
 from calibrant.report._page_data import number_text
 from calibrant.report.grid import Entry, Grid
 
@@ -46,7 +46,14 @@ def count_words(verdicts: Sequence[str]) -> str:
     --------
     >>> count_words(["holds", "not run", "holds"])
     'Of 3 verdicts on claims of the paper, 2 hold and 1 was not run.'
+    >>> count_words(["not run"])
+    'The claims of the paper are not judged: its sets were not run here on its splits.'
     """
+    if set(verdicts) == {"not run"}:
+        return (
+            "The claims of the paper are not judged: its sets were not run here on its "
+            "splits."
+        )
     counts = Counter(verdicts)
     words = {
         "holds": ("holds", "hold"),
@@ -75,8 +82,11 @@ def grid_view(grid: Grid) -> View:
     """
     groups = [
         {"name": name, "span": len(list(columns))}
-        for name, columns in groupby(grid.columns, key=lambda column: column.group)
+        for name, columns in groupby(grid.columns[1:], key=lambda column: column.group)
     ]
+    if grid.columns:
+        # The first column stays in view, so that its head must be one column wide.
+        groups.insert(0, {"name": grid.columns[0].group, "span": 1})
     starts, place = set(), 0
     for group in groups:
         starts.add(place)
@@ -125,7 +135,8 @@ def _script_number(value: float) -> str:
 
 
 def _verdict(verdict: Verdict) -> View:
-    epochs = f", {verdict.epochs} epochs" if verdict.epochs else ""
+    epochs = f", {epochs_text(verdict.epochs)}" if verdict.epochs else ""
+    names = [each.data for each in verdict.sets]
     who = f"{network_title(verdict.network)}{epochs}" if verdict.network else ""
     return {
         "kind": _KINDS.get(verdict.verdict, "idle"),
@@ -135,13 +146,13 @@ def _verdict(verdict: Verdict) -> View:
         "ours": verdict.ours,
         "explanation": verdict.explanation,
         "columns": verdict.columns,
-        "sets": [_set(each) for each in verdict.sets],
+        "sets": [_set(each, names) for each in verdict.sets],
     }
 
 
-def _set(each: SetComparison) -> View:
+def _set(each: SetComparison, names: Sequence[str]) -> View:
     return {
-        "data": data_title(each.data),
+        "data": data_title(each.data, names),
         "b": number_text(each.b),
         "a": number_text(each.a),
         "says": each.direction,

@@ -4,25 +4,38 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from calibrant.benchmark.records import Record
-from calibrant.benchmark.summary import MEASURES
-from calibrant.report._arms import (
-    ArmRecords,
-    Setting,
-    data_title,
-    network_title,
-    paper_settings,
-)
+from calibrant.benchmark.summary import MEASURES, PAPER_REGULARIZER
+from calibrant.benchmark.verdict import Verdict
+from calibrant.benchmark.view import TEXT_EPOCHS
+from calibrant.report._arms import ArmRecords, Setting, compared_settings
+from calibrant.report._names import epochs_text, network_title, usual_folds
 
-__all__ = ["Effect", "Tile", "effects", "how_it_ran", "plain_words", "tiles"]
+__all__ = ["Effect", "Tile", "effects", "plain_words", "tiles"]
+
+_JUDGED = {
+    "holds": "by the paired tests the claim that it lowers it holds",
+    "does not hold": "by the paired tests the claim that it lowers it does not hold",
+    "within noise": "by the paired tests this is within noise",
+}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """Base and regularized means of one network on one data set."""
+    """Base and regularized means of one network on one data set.
 
-    network: str
-    data: str
+    Attributes
+    ----------
+    setting
+        Where they were measured.
+    strength
+        Of the regularizer.
+    floor
+        A perfect model's error.
+    error, rmse, nll
+        Without and with the regularizer.
+    """
+
+    setting: Setting
     strength: float
     floor: float
     error: tuple[float, float]
@@ -30,19 +43,31 @@ class Effect:
     nll: tuple[float, float]
 
     @property
-    def factor(self) -> float:
-        """By how much the calibration error became smaller."""
-        return self.error[0] / self.error[1] if self.error[1] else float("inf")
+    def network(self) -> str:
+        """Name of the network."""
+        return self.setting.key.network
+
+    @property
+    def error_change(self) -> float:
+        """Rise of the calibration error in percent; below 0 if it became smaller."""
+        return _rise(self.error)
 
     @property
     def rmse_change(self) -> float:
         """Rise of the RMSE in percent."""
-        return 100 * (self.rmse[1] / self.rmse[0] - 1) if self.rmse[0] else 0.0
+        return _rise(self.rmse)
 
     @property
     def where(self) -> str:
         """Data set and network in words."""
-        return f"{data_title(self.data)} with {_inside(self.network)}"
+        return f"{self.setting.title} with {_inside(self.network)}"
+
+
+def _rise(pair: tuple[float, float]) -> float:
+    before, after = pair
+    if before == after:
+        return 0.0
+    return 100 * (after / before - 1) if before else float("inf")
 
 
 @dataclass(frozen=True)
@@ -54,19 +79,26 @@ class Tile:
 
 
 def effects(every: Sequence[Setting]) -> list[Effect]:
-    """Compare base and regularized arms, in the setting nearest to the paper's.
+    """Compare base and regularized arms, in the settings nearest to the paper's.
 
     Examples
     --------
     >>> effects([])
     []
     """
-    found = paper_settings(every).values()
+    found = compared_settings(every)
     return [_effect(each, each.pair) for each in found if each.pair is not None]
 
 
-def plain_words(found: Sequence[Effect]) -> list[str]:
+def plain_words(found: Sequence[Effect], verdicts: Sequence[Verdict] = ()) -> list[str]:
     """Say in a few paragraphs what regularization did, and where it did not work.
+
+    Parameters
+    ----------
+    found
+        What was measured.
+    verdicts
+        What the paired tests say about it.
 
     Examples
     --------
@@ -79,7 +111,7 @@ def plain_words(found: Sequence[Effect]) -> list[str]:
             "quantile regularization."
         ]
     return [
-        _what_happened(found),
+        _what_happened(found, verdicts),
         _where_it_failed(found),
         _what_it_cost(found),
         _what_is_left(found),
@@ -95,48 +127,26 @@ def tiles(found: Sequence[Effect], verdicts: Sequence[str]) -> list[Tile]:
     '1 of 2'
     """
     result = []
-    for network, group in _by_network(found).items():
-        text = f"data sets with a lower calibration error, {_inside(network)}"
-        result.append(Tile(_of(_lowered(group), len(group)), text))
+    groups = _by_network(found)
+    for network, group in groups.items():
+        place = " on shuffled folds" if _shuffled(group) else ""
+        text = f"data sets with a lower calibration error{place}, {_inside(network)}"
+        result.append(Tile(f"{_lowered(group)} of {len(group)}", text))
     if found:
-        factor = statistics.median(effect.factor for effect in found)
-        cost = statistics.median(effect.rmse_change for effect in found)
-        result.append(
-            Tile(f"{factor:.2f} times", "lower calibration error, median over sets")
-        )
-        result.append(Tile(_percent(cost), "change of the RMSE, median over sets"))
+        over = _sets(len(found))
+        if len(groups) > 1:
+            over = f"{len(found)} comparisons (data sets times networks)"
+        for name, change in (
+            ("calibration error", _median_change(found)),
+            ("RMSE", statistics.median(effect.rmse_change for effect in found)),
+        ):
+            text = f"change of the {name}, median over {over}"
+            result.append(Tile(_percent(change), text))
     run = [verdict for verdict in verdicts if verdict != "not run"]
     if run:
         text = "verdicts on claims of the paper read “holds”, of those judged"
-        result.append(Tile(_of(run.count("holds"), len(run)), text))
+        result.append(Tile(f"{run.count('holds')} of {len(run)}", text))
     return result
-
-
-def how_it_ran(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """List size, seeds, versions, hardware and time of a run.
-
-    Examples
-    --------
-    >>> how_it_ran([])
-    [('Cells', 'none yet')]
-    """
-    if not records:
-        return [("Cells", "none yet")]
-    cells = [record.cell for record in records]
-    seeds = {record.seed for record in records}
-    times = sorted(record.finished for record in records)
-    return [
-        ("Cells", f"{len(records):,} (one model on one fold each)"),
-        ("Data sets", _listed(data_title(cell.data) for cell in cells)),
-        ("Networks", _listed(network_title(cell.network) for cell in cells)),
-        ("Repeats", str(1 + max(cell.repeat for cell in cells))),
-        ("Seeds", f"{len(seeds):,} different, {min(seeds)} to {max(seeds)}"),
-        ("Versions", _listed((r.versions for r in records), between="; ")),
-        ("Hardware", _listed((r.host for r in records), between="; ")),
-        ("Threads per process", _listed(str(record.threads) for record in records)),
-        ("Computing time", _duration(sum(record.seconds for record in records))),
-        ("Finished", f"{times[0]} to {times[-1]}"),
-    ]
 
 
 def _effect(setting: Setting, pair: tuple[ArmRecords, ArmRecords]) -> Effect:
@@ -145,8 +155,7 @@ def _effect(setting: Setting, pair: tuple[ArmRecords, ArmRecords]) -> Effect:
         return base, regularized
 
     return Effect(
-        network=setting.key.network,
-        data=setting.key.data,
+        setting=setting,
         strength=pair[1].arm.strength,
         floor=both("floor")[0],
         error=both("calibration_error"),
@@ -162,25 +171,62 @@ def _by_network(found: Sequence[Effect]) -> dict[str, list[Effect]]:
     return groups
 
 
-def _what_happened(found: Sequence[Effect]) -> str:
+def _what_happened(found: Sequence[Effect], verdicts: Sequence[Verdict]) -> str:
     strengths = _listed(f"λ = {effect.strength:g}" for effect in found)
-    parts = [
-        f"with {_inside(network)} on {_lowered(group)} of {_sets(len(group))} (by a "
-        f"factor of {statistics.median(effect.factor for effect in group):.2f} at the "
-        "median)"
-        for network, group in _by_network(found).items()
+    texts = [f"{_place(found)}, quantile regularization ({strengths})"]
+    for place, (network, group) in enumerate(_by_network(found).items()):
+        who = f"With {_inside(network)} it" if place else f"with {_inside(network)}"
+        change = _percent(_median_change(group))
+        judged = _judged(group, verdicts)
+        texts.append(f"{who} {_moved(group)} (median change {change}){judged}.")
+    return " ".join(texts)
+
+
+def _place(found: Sequence[Effect]) -> str:
+    """Say on which splits, and what is not as in the paper."""
+    place = "On folds in file order, as in the paper"
+    if _shuffled(found):
+        place = "On shuffled folds, which the paper does not use"
+    elif all(effect.setting.key.split == "fixed" for effect in found):
+        place = "On the fixed split, as in the paper"
+    keys = [effect.setting.key for effect in found]
+    odd = [f"{k.folds} folds" for k in keys if not usual_folds(k.split, k.folds)]
+    odd += [epochs_text(key.epochs) for key in keys if key.epochs != TEXT_EPOCHS]
+    return f"{place} (but {_listed(odd)})" if odd else place
+
+
+def _moved(group: Sequence[Effect]) -> str:
+    lower, higher = _lowered(group), sum(effect.error_change > 0 for effect in group)
+    error, sets = "the mean calibration error", _sets(len(group))
+    if lower and higher:
+        return f"lowered {error} on {lower} of {sets} and raised it on {higher}"
+    if lower or higher:
+        moved = "lowered" if lower else "raised"
+        return f"{moved} {error} on {lower or higher} of {sets}"
+    return f"left {error} as it was on {sets}"
+
+
+def _judged(group: Sequence[Effect], verdicts: Sequence[Verdict]) -> str:
+    """Add what the paired tests say about a network, if they say something."""
+    own = f"regularizer-{PAPER_REGULARIZER}"
+    name = own if _shuffled(group) else "qr-error"
+    epochs = {effect.setting.key.epochs for effect in group}
+    found = [
+        verdict.verdict
+        for verdict in verdicts
+        if (verdict.name, verdict.network) == (name, group[0].network)
+        and {verdict.epochs} == epochs
     ]
-    return (
-        f"Quantile regularization ({strengths}) lowered the mean calibration error "
-        f"{', and '.join(parts)}."
-    )
+    # Of several strengths none is the one in question.
+    text = _JUDGED.get(found[0]) if len(found) == 1 else None
+    return "" if text is None else f": {text}"
 
 
 def _where_it_failed(found: Sequence[Effect]) -> str:
     failed = [
         f"{effect.where} ({effect.error[0]:.3g} to {effect.error[1]:.3g})"
         for effect in found
-        if effect.factor <= 1
+        if effect.error_change > 0
     ]
     if not failed:
         return "On no set was the mean error higher with it."
@@ -209,7 +255,15 @@ def _what_is_left(found: Sequence[Effect]) -> str:
 
 
 def _lowered(group: Sequence[Effect]) -> int:
-    return sum(effect.factor > 1 for effect in group)
+    return sum(effect.error_change < 0 for effect in group)
+
+
+def _median_change(group: Sequence[Effect]) -> float:
+    return statistics.median(effect.error_change for effect in group)
+
+
+def _shuffled(found: Sequence[Effect]) -> bool:
+    return any(effect.setting.key.split == "shuffled" for effect in found)
 
 
 def _inside(network: str) -> str:
@@ -224,26 +278,9 @@ def _sets(count: int) -> str:
     return f"{count} data set" if count == 1 else f"{count} data sets"
 
 
-def _of(part: int, whole: int) -> str:
-    return f"{part} of {whole}"
-
-
 def _percent(change: float) -> str:
     return f"{change:+.1f} %".replace("-", "\N{MINUS SIGN}")
 
 
-def _listed(names: Iterable[str], *, between: str = ", ") -> str:
-    return between.join(dict.fromkeys(names))
-
-
-def _duration(seconds: float) -> str:
-    """Write a time in the unit that suits it.
-
-    >>> _duration(75), _duration(7200)
-    ('1.2 minutes', '2.0 hours')
-    """
-    if seconds < 60:
-        return f"{seconds:.1f} seconds"
-    if seconds < 3600:
-        return f"{seconds / 60:.1f} minutes"
-    return f"{seconds / 3600:.1f} hours"
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(names))

@@ -14,8 +14,8 @@ from calibrant.benchmark.published import (
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.summary import Arm, ArmSummary, summarize
 from calibrant.benchmark.view import Model, View, paper_arm, paper_models
-from calibrant.report._arms import data_title
-from calibrant.report._entries import NOT_RUN, number, ours, printed
+from calibrant.report._entries import DEVIATION, NOT_RUN, number, ours, printed
+from calibrant.report._names import data_title
 from calibrant.report.grid import Column, Entry, Grid
 
 __all__ = ["paper_tables"]
@@ -24,8 +24,7 @@ _METRICS = {"calibration_error": "Calibration error", "rmse": "RMSE", "nll": "NL
 _TITLES = {MC_DROPOUT: "MC dropout", ENSEMBLE: "deep ensembles"}
 _BOLD = (
     "Bold: clearly lower than the other training of the same model, by a paired test "
-    "over folds and repeats at 5 %. ± is the standard deviation over repeats; a number "
-    "without it is of one repeat."
+    "over folds and repeats at 5 %."
 )
 _FLOOR = (
     "Noise floor: what a perfectly calibrated model would show on average with as many "
@@ -68,6 +67,10 @@ class _Source:
             if summary is not None and summary.repeats:
                 return number(summary.values["floor"].mean)
         return Entry(NOT_RUN)
+
+    def title(self, data: str) -> str:
+        """Return the title of a set among those that were run."""
+        return data_title(data, (arm.data for arm in self.view.arms))
 
     def data(self, network: str) -> list[str]:
         """List the paper's sets, and others that were run in the same way."""
@@ -117,7 +120,7 @@ def _scores(source: _Source, models: list[Model], index: int) -> Grid:
     rows = []
     for data in source.data(network):
         for model in models:
-            row = _first_entries(data, model, models)
+            row = _first_entries(source.title(data), model, models)
             for metric in _METRICS:
                 for training in ("base", "qr"):
                     row.append(printed(lookup(data, model.column(training), metric)))
@@ -151,7 +154,8 @@ def _recalibrated(source: _Source, models: list[Model], index: int) -> Grid:
     rows = []
     for data in source.data(network):
         for model in models:
-            row = _first_entries(data, model, models, star=data in starred(network))
+            title = source.title(data) + (" *" if data in starred(network) else "")
+            row = _first_entries(title, model, models)
             for training in ("base", "qr"):
                 for after in ("none", ISOTONIC):
                     column = model.column(training, after)
@@ -179,13 +183,11 @@ def _first_columns(models: list[Model]) -> list[Column]:
     return [*first, Column("Epochs", numeric=True)] if len(models) > 1 else first
 
 
-def _first_entries(
-    data: str, model: Model, models: list[Model], *, star: bool = False
-) -> list[Entry]:
-    first = [Entry(f"{data_title(data)}{' *' if star else ''}")]
+def _first_entries(title: str, model: Model, models: list[Model]) -> list[Entry]:
     epochs = Entry(str(model.epochs), model.epochs)
-    return [*first, epochs] if len(models) > 1 else first
+    return [Entry(title), epochs] if len(models) > 1 else [Entry(title)]
 
 
 def _notes(models: list[Model]) -> tuple[str, ...]:
-    return (_BOLD, _FLOOR, _EPOCHS) if len(models) > 1 else (_BOLD, _FLOOR)
+    notes = (_BOLD, DEVIATION, _FLOOR)
+    return (*notes, _EPOCHS) if len(models) > 1 else notes

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from calibrant.benchmark.verdicts import SetComparison, Verdict
-from calibrant.report._arms import data_title, network_title
 from calibrant.report._entries import number
+from calibrant.report._names import data_title, epochs_text, network_title
 from calibrant.report.grid import Column, Entry, Grid
 
 __all__ = ["verdict_grid", "verdict_sets_grid"]
@@ -57,6 +57,7 @@ def verdict_sets_grid(verdict: Verdict) -> Grid:
     """
     b, a = verdict.columns
     model = model_title(verdict)
+    names = [each.data for each in verdict.sets]
     return Grid(
         name=f"verdict-{verdict.name}-{verdict.network}-{verdict.epochs or 'any'}",
         title=f"{verdict.name}, {model}: {verdict.verdict}",
@@ -71,7 +72,7 @@ def verdict_sets_grid(verdict: Verdict) -> Grid:
             Column("Repeats", numeric=True),
             Column("Note"),
         ),
-        rows=tuple(_row(each) for each in verdict.sets),
+        rows=tuple(_row(each, names) for each in verdict.sets),
         notes=(verdict.rule, verdict.explanation),
     )
 
@@ -79,13 +80,15 @@ def verdict_sets_grid(verdict: Verdict) -> Grid:
 def model_title(verdict: Verdict) -> str:
     """Name network and epochs of a verdict."""
     name = network_title(verdict.network)
-    return name if verdict.epochs is None else f"{name}, {verdict.epochs} epochs"
+    if verdict.epochs is None:
+        return name
+    return f"{name}, {epochs_text(verdict.epochs)}"
 
 
-def _row(each: SetComparison) -> tuple[Entry, ...]:
+def _row(each: SetComparison, names: Sequence[str]) -> tuple[Entry, ...]:
     words = {"unclear": "unclear", "lower": "clearly lower", "higher": "clearly higher"}
     return (
-        Entry(data_title(each.data)),
+        Entry(data_title(each.data, names)),
         number(each.b),
         number(each.a),
         number(each.test.difference),

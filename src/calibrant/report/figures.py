@@ -1,5 +1,6 @@
 """The paper's Figures 1 and 2, from records."""
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,11 @@ from calibrant.report._arms import (
     ArmRecords,
     Number,
     Setting,
-    data_title,
-    network_title,
     paper_settings,
     settings,
 )
+from calibrant.report._files import write_bytes
+from calibrant.report._names import network_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,11 +70,12 @@ def write_figures(records: Iterable[Record], folder: Path) -> list[Path]:
             figure = draw(known)
             if figure is None:
                 continue
-            folder.mkdir(parents=True, exist_ok=True)
             for suffix, metadata in _SUFFIX_METADATA.items():
+                content = io.BytesIO()
+                kind = suffix.removeprefix(".")
+                figure.savefig(content, format=kind, dpi=200, metadata=metadata)
                 path = folder / f"{name}{suffix}"
-                figure.savefig(path, dpi=200, metadata=metadata)
-                written.append(path)
+                written.append(write_bytes(path, content.getvalue()))
     return written
 
 
@@ -197,7 +199,7 @@ def _curves_panel(ax: "Axes", setting: Setting) -> None:
         ax,
         x="promised probability",
         y="observed frequency",
-        title=f"{data_title(setting.key.data)}, {network_title(setting.key.network)}",
+        title=f"{setting.place}, {network_title(setting.key.network)}",
     )
 
 
@@ -235,7 +237,7 @@ def _sweep_row(row: "Sequence[Axes]", group: Sequence[Setting]) -> None:
             ax.set_ylim(bottom=0)
         # Strengths such as 0, 1, 2, 5, ... 50 are evenly placed: 0 has no logarithm.
         ax.set_xticks(range(len(strengths)), [f"{each:g}" for each in strengths])
-        title = data_title(group[0].key.data) if ax is row[0] else None
+        title = group[0].place if ax is row[0] else None
         finish(ax, x="", y=label, title=title)
 
 

@@ -7,8 +7,8 @@ from calibrant.benchmark.records import Record
 from calibrant.benchmark.summary import Arm, ArmSummary, summarize
 from calibrant.benchmark.verdict import Verdict
 from calibrant.benchmark.view import Model, View, paper_arm, paper_models
-from calibrant.report._arms import data_title, network_title
 from calibrant.report._entries import short
+from calibrant.report._names import data_title, epochs_text, network_title
 from calibrant.report.grid import Column, Entry, Grid
 
 __all__ = ["arm_overview", "error_overview", "verdict_overview"]
@@ -36,7 +36,7 @@ def error_overview(records: Iterable[Record]) -> Grid:
     models = paper_models(View(known))
     columns = [Column("Data set")]
     for model in models:
-        title = f"{network_title(model.network)}, {model.epochs} epochs"
+        title = f"{network_title(model.network)}, {epochs_text(model.epochs)}"
         columns += [Column("paper", title), Column("ours", title)]
     return Grid(
         name="overview",
@@ -83,19 +83,19 @@ def arm_overview(records: Iterable[Record]) -> Grid:
             Column("Model"),
             *(Column(title, numeric=True) for title in _MEASURES.values()),
         ),
-        rows=tuple(_arm_row(each) for each in arms),
+        rows=tuple(_arm_row(each, {other.arm.data for other in arms}) for each in arms),
         notes=(_FLOOR,),
     )
 
 
-def _arm_row(summary: ArmSummary) -> tuple[Entry, ...]:
+def _arm_row(summary: ArmSummary, among: set[str]) -> tuple[Entry, ...]:
     arm = summary.arm
-    words = [data_title(arm.data), network_title(arm.network)]
+    words = [data_title(arm.data, among), network_title(arm.network)]
     if arm.strength:
         words.append(f"{arm.regularizer} {arm.strength:g}")
     if arm.recalibration != "none":
         words.append(arm.recalibration)
-    words.append(f"{arm.folds} {arm.split} folds, {arm.epochs} epochs")
+    words.append(f"{arm.folds} {arm.split} folds, {epochs_text(arm.epochs)}")
     numbers = (summary.values[name].mean for name in _MEASURES)
     return (
         Entry(", ".join(words)),
@@ -184,4 +184,6 @@ def verdict_overview(verdicts: Sequence[Verdict], source: str = "paper") -> Grid
 def _model_title(network: str, epochs: int | None) -> str:
     if not network:
         return "both"
-    return network_title(network) + ("" if epochs is None else f", {epochs} epochs")
+    return network_title(network) + (
+        "" if epochs is None else f", {epochs_text(epochs)}"
+    )

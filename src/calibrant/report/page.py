@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 from calibrant._checks import InputError
 from calibrant._version import __version__
 from calibrant.benchmark.errata import Erratum
+from calibrant.benchmark.published import PAPER_DATA
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.verdict import Verdict
-from calibrant.report._arms import settings
+from calibrant.report._arms import Setting, settings
+from calibrant.report._files import write_text
 from calibrant.report._page_data import chart_data, json_text
 from calibrant.report._page_parts import claim_cards, count_words, grid_view
-from calibrant.report._page_summary import effects, how_it_ran, plain_words, tiles
+from calibrant.report._page_run import how_it_ran
+from calibrant.report._page_summary import effects, plain_words, tiles
 from calibrant.report.grid import Grid
 
 if TYPE_CHECKING:
@@ -24,9 +27,9 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _SCRIPTS = ("look.js", "tables.js", "charts.js", "curves.js", "sweep.js", "start.js")
 _TEXTS = {
     "title": "Does quantile regularization work?",
-    "command": "calibrant reproduce --profile paper",
     "version": __version__,
 }
+_COMMAND = "calibrant reproduce --profile paper"
 _SECTIONS = {
     "summary": "Summary",
     "verdicts": "Verdicts",
@@ -78,11 +81,11 @@ def write_page(
     charts = chart_data(every)
     text = environment.get_template("page.html").render(
         **_TEXTS,
-        **_summary(known, verdicts),
+        **_summary(every, verdicts),
+        **_verdicts(verdicts),
+        command=_command(known),
         sections=_SECTIONS,
         effects=charts["effects"],
-        claims=claim_cards(each for each in verdicts if each.source == "paper"),
-        questions=claim_cards(each for each in verdicts if each.source == "own"),
         grids=[grid_view(grid) for grid in grids],
         has_curves=bool(every),
         has_sweep=any(len(setting.sweep) > 2 for setting in every),
@@ -91,16 +94,31 @@ def write_page(
         blocks=_about(about, folded=True),
         **_code(json_text(charts), charting=bool(every)),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return path
+    return write_text(path, text)
 
 
-def _summary(records: Sequence[Record], verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    found = effects(settings(records))
-    claims = [each.verdict for each in verdicts if each.source == "paper"]
+def _command(records: Sequence[Record]) -> str:
+    """What fills a gap; for other data than the paper's nothing is known to."""
+    own = records and not any(record.cell.data in PAPER_DATA for record in records)
+    return "" if own else _COMMAND
+
+
+def _verdicts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    paper = [each for each in verdicts if each.source == "paper"]
     return {
-        "words": plain_words(found),
+        "claims": claim_cards(paper),
+        "judged": any(each.verdict != "not run" for each in paper),
+        "questions": claim_cards(each for each in verdicts if each.source == "own"),
+    }
+
+
+def _summary(every: Sequence[Setting], verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    found = effects(every)
+    claims = [each.verdict for each in verdicts if each.source == "paper"]
+    shuffled = any(each.setting.key.split == "shuffled" for each in found)
+    return {
+        "place": ", on shuffled folds" if shuffled else "",
+        "words": plain_words(found, verdicts),
         "tiles": tiles(found, claims),
         "counts": count_words(claims),
     }

@@ -10,6 +10,7 @@ from calibrant.report._comparison_grids import (
     disagreement_grid,
     errata_grid,
 )
+from calibrant.report._files import write_text
 from calibrant.report._paper_tables import paper_tables
 from calibrant.report._verdict_grids import verdict_grid, verdict_sets_grid
 from calibrant.report.grid import Grid, to_csv, to_latex, to_markdown
@@ -68,12 +69,10 @@ def write_grids(folder: Path, grids: Sequence[Grid]) -> tuple[Path, ...]:
     grids
         The tables; a file's name is the table's.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     kinds = {".md": to_markdown, ".tex": to_latex, ".csv": to_csv}
     paths = []
     for grid in grids:
         for ending, render in kinds.items():
             path = folder / f"{grid.name}{ending}"
-            path.write_text(render(grid), encoding="utf-8")
-            paths.append(path)
+            paths.append(write_text(path, render(grid)))
     return tuple(paths)

@@ -72,7 +72,7 @@ const Curves = (() => {
       Chart.element("span", `Error ${error.text} % (perfect: ${floor.text.split(" ")[0]})`),
       Chart.element("span", `RMSE ${rmse.text} · NLL ${nll.text}`),
       Chart.element("span", `90 % intervals hold ${coverage.text}`),
-      Chart.element("span", `over ${arm.over}`),
+      Chart.element("span", `± over ${arm.over}`),
     );
     return node;
   }

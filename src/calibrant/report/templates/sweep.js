@@ -19,11 +19,11 @@ const Sweep = (() => {
     slider.value = paper < 0 ? arms.length - 1 : paper;
     find("labels").replaceChildren(...arms.map((arm) => Chart.element("span", String(arm.strength))));
     find("ticks").replaceChildren(...arms.map((arm, index) => Chart.element("option", undefined, { value: index })));
-    find("over").textContent = `Bars are one standard deviation over ${[...new Set(arms.map((arm) => arm.over))].join(", or over ")}. `
+    find("over").textContent = `Bars are one population standard deviation (ddof 0) over ${[...new Set(arms.map((arm) => arm.over))].join(", or over ")}. `
       + "In the last chart the strength in question stands beside the smallest one.";
     Chart.table(find("table"), `${setting().dataTitle}, ${setting().networkTitle}, ${setting().protocol}`,
-      ["λ", ...Object.values(Data.measures)],
-      arms.map((arm) => [String(arm.strength), ...Object.keys(Data.measures).map((key) => arm.numbers[key].text)]));
+      ["λ", ...Object.values(Data.measures), "± over"],
+      arms.map((arm) => [String(arm.strength), ...Object.keys(Data.measures).map((key) => arm.numbers[key].text), arm.over]));
   }
 
   function line(name, measure) {
