@@ -78,7 +78,7 @@ _CAUSES: tuple[tuple[Callable[[_Difference], bool], str], ...] = (
         ),
         f"Chance: this NLL varies by ± {_BOSTON_NLL} between repeats (3.90 on average "
         "over 30 of them: `calibrant reproduce --data boston --network mc_dropout "
-        "--repeats 30 --seed 7`), and the paper's own ± is 0.32.",
+        "--repeats 30 --seed 7`), and the paper's own by ± 0.32: within both.",
     ),
     (
         lambda found: found.paper.data == "yacht",
