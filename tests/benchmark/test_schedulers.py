@@ -240,7 +240,12 @@ def test_a_scheduler_that_is_not_there_is_told(
         next(run_jobs(math.sqrt, [1.0], scheduler=address))
 
 
-ALONE = """
+# A process that was started in the background ignores SIGINT, and so do its children.
+HEEDFUL = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+# So long may a test wait for a process that does not end.
+HANGS = 100.0
+ALONE = f"""
+{HEEDFUL}
 import math, sys
 from calibrant.benchmark import _dask
 from calibrant.benchmark.schedulers import SchedulerError, run_jobs
@@ -270,10 +275,9 @@ def test_after_the_error_the_process_ends_in_silence(address: str) -> None:
     with alone(address, 60) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "SchedulerError\n"
-        told = time.monotonic()
-        assert process.communicate() == ("", "")
+        # A half-built client would wait for 120 s.
+        assert process.communicate(timeout=HANGS) == ("", "")
         assert process.returncode == 0
-        assert time.monotonic() - told < 30  # a half-built client would wait for 120
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are others there")
@@ -286,10 +290,8 @@ def test_nobody_has_to_wait_for_a_scheduler() -> None:
         connection, _ = silent.accept()
         with connection:
             process.send_signal(signal.SIGINT)
-            told = time.monotonic()
-            assert process.communicate() == ("KeyboardInterrupt\n", "")
+            assert process.communicate(timeout=HANGS) == ("KeyboardInterrupt\n", "")
         assert process.returncode == 0
-        assert time.monotonic() - told < 30
 
 
 def test_a_cluster_of_this_process_has_an_address_too() -> None:
@@ -389,7 +391,8 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         next(run_jobs(math.sqrt, [1.0], scheduler="tcp://127.0.0.1:8786"))
 
 
-SLEEPERS = """
+SLEEPERS = f"""
+{HEEDFUL}
 import sys, worker_jobs
 
 if __name__ == "__main__":
@@ -415,7 +418,7 @@ def test_workers_end_with_their_parent(tmp_path: Path, end: str) -> None:
         time.sleep(0.01)
     parent.send_signal(getattr(signal, end))
     expected = 77 if end == "SIGINT" else -getattr(signal, end)
-    assert parent.wait() == expected
+    assert parent.wait(HANGS) == expected
     for child in [int(path.stem) for path in tmp_path.glob("*.pid")]:
         # They are nobody's children now, and end when they notice.
         while is_running(child):

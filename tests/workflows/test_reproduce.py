@@ -59,6 +59,14 @@ def test_the_same_plan_runs_nothing_again(done: Path) -> None:
     assert (done / "report.html").read_bytes() == page
 
 
+def test_a_plan_that_is_refused_leaves_no_trace(done: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {}, seed=9)
+    before = (done / "plan.toml").read_text()
+    with pytest.raises(InputError, match="the plan has seed 9"):
+        reproduce(plan, done)
+    assert (done / "plan.toml").read_text() == before
+
+
 def test_a_run_moves_to_another_folder_by_its_csv(done: Path, tmp_path: Path) -> None:
     plan = choose_plan(None, done / "plan.toml", {})
     there = tmp_path / "there"

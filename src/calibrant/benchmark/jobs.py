@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
+from pathlib import PurePath
 
 from calibrant.benchmark.records import Cell
 from calibrant.data import (
@@ -67,7 +68,8 @@ class Job:
     def __str__(self) -> str:
         """Return what a progress bar says."""
         cell = self.arm
-        return f"{cell.data}, {cell.network}, {cell.regularizer} {cell.strength:g}"
+        name = PurePath(cell.data).name  # a long path would push the bar away
+        return f"{name}, {cell.network}, {cell.regularizer} {cell.strength:g}"
 
 
 @lru_cache(maxsize=2)

@@ -13,7 +13,7 @@ from calibrant.benchmark.ledger import Ledger, LedgerError
 from calibrant.benchmark.plan import Plan
 from calibrant.benchmark.schedulers import run_jobs
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Outcome", "check_plan", "run"]
 
 # Seconds between looks at what another process does.
 _WAIT = 1.0
@@ -68,7 +68,7 @@ def run(
         Show progress: a bar on a terminal, else lines; None for a terminal only.
     """
     cells = plan.cells()
-    _check_facts(plan, ledger)
+    check_plan(plan, ledger)
     outcome = Outcome(cells=len(cells))
     function = partial(run_job, plan_seed=plan.seed, threads=threads)
     failed: set[Job] = set()
@@ -94,8 +94,16 @@ def run(
     return outcome
 
 
-def _check_facts(plan: Plan, ledger: Ledger) -> None:
-    """Refuse to mix numbers of several seeds, or of a table that was changed."""
+def check_plan(plan: Plan, ledger: Ledger) -> None:
+    """Refuse to mix numbers of several seeds, or of a table that was changed.
+
+    Parameters
+    ----------
+    plan
+        What is to be run.
+    ledger
+        Where it goes; it remembers the plan's seed and its tables.
+    """
     names = dict.fromkeys(cell.data for cell in plan.cells())
     facts = {f"data {name}": _fingerprint(name) for name in names}
     before = ledger.remember({"seed": str(plan.seed), **facts})

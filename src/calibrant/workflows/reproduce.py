@@ -11,7 +11,7 @@ from calibrant.benchmark.jobs import Job
 from calibrant.benchmark.ledger import Ledger, read_csv
 from calibrant.benchmark.plan import Plan, read_plan
 from calibrant.benchmark.records import Record
-from calibrant.benchmark.run import Outcome, run
+from calibrant.benchmark.run import Outcome, check_plan, run
 from calibrant.benchmark.verdict import Verdict
 from calibrant.benchmark.verdicts import verdicts
 from calibrant.report.figures import write_figures
@@ -103,6 +103,7 @@ def reproduce(
     ]
     with Ledger(folder / LEDGER) as ledger:
         ledger.add(known)
+        check_plan(plan, ledger)
         (folder / PLAN).write_text(str(plan), encoding="utf-8")
         try:
             outcome = run(
