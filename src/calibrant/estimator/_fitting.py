@@ -191,10 +191,12 @@ def fit_members(
         ]
     histories: list[History] = []
     for network, rows, source in parts:
-        histories.append(train(network, rows, recipe, generator=source, **options))
-        if histories[-1].interrupted:
+        interrupted = any(history.interrupted for history in histories)
+        if interrupted:
             # The others must predict too, but nobody waits for them: one epoch each.
             recipe = replace(recipe, epochs=1)
+        histories.append(train(network, rows, recipe, generator=source, **options))
+        histories[-1].interrupted |= interrupted
     if not architecture.stacked:
         # A law cannot be brought to the CPU, the module that makes it can.
         members.networks = [network.cpu() for network in networks]
