@@ -1,6 +1,9 @@
 """Small tables and plans that run in a second."""
 
+import importlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -55,3 +58,11 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
 @pytest.fixture(scope="module")
 def tiny_plan(tables: tuple[str, str]) -> Plan:
     return make_plan(tables)
+
+
+@pytest.fixture(scope="module")
+def functions() -> Iterator[Any]:
+    """Functions that workers can import too: they get this process's path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parent))
+        yield importlib.import_module("worker_jobs")

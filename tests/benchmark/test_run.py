@@ -19,9 +19,10 @@ from calibrant.benchmark.ledger import Ledger, LedgerError
 from calibrant.benchmark.plan import Plan, Study, read_plan
 from calibrant.benchmark.records import Record
 from calibrant.benchmark.run import run
+from patience import HEEDFUL
 
-SCRIPT = """
-import signal
+SCRIPT = f"""
+{HEEDFUL}
 import sys
 from pathlib import Path
 from calibrant.benchmark.jobs import data_of
@@ -29,8 +30,6 @@ from calibrant.benchmark.ledger import Ledger, LedgerError
 from calibrant.benchmark.plan import read_plan
 from calibrant.benchmark.run import run
 
-# A process that was started in the background ignores it, and so do its children.
-signal.signal(signal.SIGINT, signal.default_int_handler)
 with Ledger(sys.argv[2]) as ledger:
     run(read_plan(Path(sys.argv[1])), ledger, progress=True)
 """

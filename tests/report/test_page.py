@@ -14,7 +14,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.benchmark.errata import Erratum
-from calibrant.benchmark.records import LEVELS, Cell, Record
+from calibrant.benchmark.records import Record
 from calibrant.benchmark.verdict import Verdict
 from calibrant.benchmark.verdicts import verdicts
 from calibrant.report._arms import settings
@@ -22,67 +22,14 @@ from calibrant.report._names import data_title
 from calibrant.report._page_data import chart_data, json_text, number_text
 from calibrant.report._page_parts import claim_cards, count_words, grid_view
 from calibrant.report._page_run import how_it_ran
-from calibrant.report._page_summary import effects, plain_words, tiles
+from calibrant.report._page_summary import effects
 from calibrant.report.grid import Column, Entry, Grid
 from calibrant.report.page import write_page
+from page_records import at, five, folds, pair, record
 
 VOID = {"meta", "link", "input", "br", "img", "circle", "path"}
 HOSTILE = "</script><b onload=x>&\"'"
 COMMAND = "calibrant reproduce --profile paper"
-
-
-def _record(
-    data: str = "concrete",
-    network: str = "mc_dropout",
-    *,
-    strength: float = 0.0,
-    error: float = 10.0,
-    rmse: float = 1.0,
-    fold: int = 0,
-) -> Record:
-    regularizer = "cumulative_kl" if strength else "none"
-    cell = Cell(
-        data=data,
-        folds=2,
-        network=network,
-        regularizer=regularizer,
-        strength=strength,
-        fold=fold,
-    )
-    return Record(
-        cell=cell,
-        train_rows=160,
-        test_rows=40,
-        calibration_error=error,
-        floor=8.3,
-        randomized_calibration_error=error,
-        spread_calibration_error=error,
-        mean_calibration_error=error,
-        rmse=rmse,
-        nll=1.5,
-        crps=0.5,
-        sharpness=0.8,
-        coverage=0.9,
-        curve=tuple(range(2, 2 * LEVELS + 1, 2)),
-        seed=7,
-        stack="1",
-        threads=1,
-        versions="torch 2",
-        host="a machine",
-        seconds=90.0,
-        finished="2026-01-01T00:00:00+00:00",
-    )
-
-
-def _folds(record: Record) -> list[Record]:
-    return [replace(record, cell=replace(record.cell, fold=fold)) for fold in range(2)]
-
-
-def _pair(data: str, base: float, regularized: float, **more: Any) -> list[Record]:
-    return [
-        *_folds(_record(data, error=base)),
-        *_folds(_record(data, strength=20.0, error=regularized, **more)),
-    ]
 
 
 def _grid(*rows: tuple[Entry, ...]) -> Grid:
@@ -139,10 +86,10 @@ class _Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    sweep = [_record(strength=s, fold=f) for s in (1.0, 5.0) for f in range(2)]
+    sweep = [record(strength=s, fold=f) for s in (1.0, 5.0) for f in range(2)]
     return _write(
         tmp_path_factory.mktemp("page") / "new" / "report.html",
-        _pair("concrete", 10.0, 5.0) + sweep,
+        pair("concrete", 10.0, 5.0) + sweep,
         grids=[_grid((Entry("yacht"), Entry("5.4", 5.4, "1 repeat", True), Entry("")))],
         errata=[Erratum(place="Table 4", printed="Dropout-VI", correct="Ensembles")],
         about={"Command": "calibrant reproduce", "Plan": "one\ntwo"},
@@ -222,7 +169,7 @@ def test_data_is_json_with_every_setting(whole: str) -> None:
 
 
 def test_infinity_is_null_with_a_text() -> None:
-    records = [replace(r, nll=float("inf")) for r in _folds(_record())]
+    records = [replace(r, nll=float("inf")) for r in folds(record())]
     data = json.loads(json_text(chart_data(settings(records))))
     number = data["settings"][0]["arms"][0]["numbers"]["nll"]
     assert number == {"mean": None, "deviation": None, "text": "∞"}
@@ -230,7 +177,7 @@ def test_infinity_is_null_with_a_text() -> None:
 
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
-    records = _pair(HOSTILE, 10.0, 5.0)
+    records = pair(HOSTILE, 10.0, 5.0)
     known = [replace(r, host=HOSTILE, versions=HOSTILE) for r in records]
     text = _write(
         tmp_path / "report.html",
@@ -248,7 +195,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
 
 
 def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
-    records = _pair("concrete", 10.0, 5.0) + _pair("yacht", 3.0, 4.0)
+    records = pair("concrete", 10.0, 5.0) + pair("yacht", 3.0, 4.0)
     first = _write(tmp_path / "a.html", records)
     assert _write(tmp_path / "b.html", records[::-1]) == first
 
@@ -262,7 +209,7 @@ def test_nothing_at_all_says_what_fills_it(tmp_path: Path) -> None:
 
 
 def test_one_arm_has_curves_but_neither_effect_nor_sweep(tmp_path: Path) -> None:
-    text = _write(tmp_path / "report.html", _folds(_record()))
+    text = _write(tmp_path / "report.html", folds(record()))
     ids = _Page(text).values("id")
     assert "curve-chart" in ids
     assert not {"effects", "sweep-form"} & set(ids)
@@ -281,134 +228,30 @@ def test_a_missing_package_names_the_extra(
     for name in (package, f"{package}.offline"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(InputError, match=rf'{package}.*pip install "calibrant\[rep'):
-        _write(tmp_path / "report.html", _folds(_record()))
-
-
-def test_words_count_what_improved_and_name_what_did_not() -> None:
-    records = _pair("fish", 10.0, 5.0, rmse=1.1) + _pair("yacht", 20.0, 10.0)
-    words = plain_words(effects(settings(records + _pair("kin8nm", 4.0, 5.0))))
-    assert words[0] == (
-        "On folds in file order, as in the paper (but 2 folds), quantile "
-        "regularization (λ = 20) with MC dropout lowered the mean calibration error "
-        "on 2 of 3 data sets and raised it on 1 (median change "
-        "\N{MINUS SIGN}50.0 %)."
-    )
-    assert "rose on Kin8nm with MC dropout (4 to 5)" in words[1]
-    assert "by +0.0 % at the median and by +10.0 % at worst (Fish with MC" in words[2]
-    assert "more than twice that floor in 0 of 3 comparisons" in words[3]
-    everywhere = plain_words(effects(settings(records)))
-    assert everywhere[1] == "On no set was the mean error higher with it."
-
-
-def test_words_compare_in_the_setting_nearest_to_the_paper() -> None:
-    records = _pair("fish", 10.0, 5.0)
-    others = [
-        replace(r, cell=replace(r.cell, split="shuffled"), calibration_error=99.0)
-        for r in records
-    ] + [
-        replace(r, cell=replace(r.cell, epochs=64), calibration_error=99.0)
-        for r in records
-    ]
-    (effect,) = effects(settings(others + records))
-    assert effect.error == (10.0, 5.0)
-
-
-def test_tiles_take_the_median_and_count_verdicts() -> None:
-    found = effects(settings(_pair("a", 10.0, 5.0) + _pair("b", 4.0, 8.0)))
-    values = [tile.value for tile in tiles(found, ["holds", "not run", "holds"])]
-    assert values == ["1 of 2", "+25.0 %", "+0.0 %", "2 of 2"]
-    assert tiles([], []) == []
-
-
-def _at(records: Iterable[Record], **cell: Any) -> list[Record]:
-    return [replace(r, cell=replace(r.cell, **cell)) for r in records]
-
-
-def test_words_and_tiles_say_raised_where_it_rose() -> None:
-    found = effects(settings(_pair("a", 10.0, 11.0) + _pair("b", 4.0, 5.0)))
-    assert "raised the mean calibration error on 2 of 2" in plain_words(found)[0]
-    assert "lower" not in plain_words(found)[0]
-    shown = {tile.text: tile.value for tile in tiles(found, [])}
-    assert shown["change of the calibration error, median over 2 data sets"] == (
-        "+17.5 %"
-    )
-    same = plain_words(effects(settings(_pair("a", 4.0, 4.0))))
-    assert "left the mean calibration error as it was on 1 data set" in same[0]
-
-
-def test_tiles_of_two_networks_count_comparisons() -> None:
-    records = _pair("a", 10.0, 5.0)
-    both = records + _at(records, network="deep_ensemble")
-    texts = [tile.text for tile in tiles(effects(settings(both)), [])]
-    assert texts[2].endswith("median over 2 comparisons (data sets times networks)")
-
-
-def test_shuffled_folds_are_named_and_not_mixed_with_the_papers() -> None:
-    paper = _pair("fish", 10.0, 5.0)
-    other = _at(_pair("yacht", 10.0, 20.0), split="shuffled")
-    (effect,) = effects(settings(paper + other))
-    assert effect.setting.key.data == "fish"
-    assert [
-        row["data"] for row in chart_data(settings(paper + other))["effects"][0]["rows"]
-    ] == ["Fish"]
-    found = effects(settings(other))
-    assert plain_words(found)[0].startswith(
-        "On shuffled folds, which the paper does not use (but 2 folds), quantile"
-    )
-    assert "on shuffled folds" in tiles(found, [])[0].text
-
-
-def _five(records: Iterable[Record]) -> list[Record]:
-    """The same with five folds, each a bit other than the next."""
-    return [
-        replace(
-            r,
-            cell=replace(r.cell, folds=5, fold=fold),
-            calibration_error=r.calibration_error * (1 + 0.01 * fold),
-        )
-        for r in list(records)[::2]
-        for fold in range(5)
-    ]
-
-
-def test_the_lead_carries_the_verdict() -> None:
-    few = _five(_pair("fish", 10.0, 5.0))
-    words = plain_words(effects(settings(few)), verdicts(few))[0]
-    assert words.endswith(
-        "change \N{MINUS SIGN}50.0 %): by the paired tests this is within noise."
-    )
-    names = ("fish", "yacht", "boston", "concrete", "airfoil", "kin8nm")
-    many = [r for name in names for r in _five(_pair(name, 10.0, 5.0))]
-    words = plain_words(effects(settings(many)), verdicts(many))[0]
-    assert words.endswith("the claim that it lowers it holds.")
-    raised = [r for name in names for r in _five(_pair(name, 5.0, 10.0))]
-    words = plain_words(effects(settings(raised)), verdicts(raised))[0]
-    assert words.endswith("the claim that it lowers it does not hold.")
-    own = _five(_pair("own.csv", 10.0, 5.0))
-    assert "paired" not in plain_words(effects(settings(own)), verdicts(own))[0]
+        _write(tmp_path / "report.html", folds(record()))
 
 
 def test_numbers_of_folds_are_told_apart_and_both_are_there() -> None:
-    two = _pair("concrete", 10.0, 5.0)
-    data = chart_data(settings(two + _five(two)))
+    two = pair("concrete", 10.0, 5.0)
+    data = chart_data(settings(two + five(two)))
     protocols = [each["protocol"] for each in data["settings"]]
     assert protocols == [
         "file order, 100 epochs",
         "file order, 2 folds, 100 epochs",
     ]
     # Five folds are the paper's, so that they are what the summary speaks of.
-    (effect,) = effects(settings(_five(two) + two))
+    (effect,) = effects(settings(five(two) + two))
     assert effect.setting.key.folds == 5
 
 
 def test_one_epoch_is_singular(tmp_path: Path) -> None:
-    records = _at(_pair("concrete", 10.0, 5.0), epochs=1)
+    records = at(pair("concrete", 10.0, 5.0), epochs=1)
     assert "1 epochs" not in _write(tmp_path / "report.html", records)
     assert settings(records)[0].protocol == "file order, 2 folds, 1 epoch"
 
 
 def test_without_the_papers_splits_our_questions_come_first(tmp_path: Path) -> None:
-    records = _at(_five(_pair("fish", 10.0, 5.0)), split="shuffled")
+    records = at(five(pair("fish", 10.0, 5.0)), split="shuffled")
     text = _write(tmp_path / "report.html", records)
     section = text.split('<section id="verdicts"')[1].split("</section>")[0]
     questions = section.index("Questions of our own")
@@ -416,25 +259,25 @@ def test_without_the_papers_splits_our_questions_come_first(tmp_path: Path) -> N
     assert questions < folded
     assert section[:folded].count("not run here on its splits") == 1
     assert "verdicts on claims of the paper, " not in text
-    judged = _write(tmp_path / "paper.html", _five(_pair("fish", 10.0, 5.0)))
+    judged = _write(tmp_path / "paper.html", five(pair("fish", 10.0, 5.0)))
     assert '<details class="idle">' not in judged
 
 
 def test_other_data_than_the_papers_get_no_hint_that_does_not_help(
     tmp_path: Path,
 ) -> None:
-    text = _write(tmp_path / "report.html", _folds(_record("own.csv")))
+    text = _write(tmp_path / "report.html", folds(record("own.csv")))
     assert "at three strengths or more" in text
     assert COMMAND not in text
-    assert COMMAND in _write(tmp_path / "fish.html", _folds(_record("fish")))
+    assert COMMAND in _write(tmp_path / "fish.html", folds(record("fish")))
 
 
 def test_the_chart_says_what_its_deviations_are_over(tmp_path: Path) -> None:
-    one = _pair("concrete", 10.0, 5.0)
+    one = pair("concrete", 10.0, 5.0)
     text = _write(tmp_path / "report.html", one)
     assert "<td>2 folds, 1 repeat</td>" in text
     assert "population standard deviation (ddof 0)" in text
-    text = _write(tmp_path / "two.html", one + _at(one, repeat=1))
+    text = _write(tmp_path / "two.html", one + at(one, repeat=1))
     assert "<td>2 repeats</td>" in text
 
 
@@ -446,7 +289,7 @@ def test_files_of_one_name_have_titles_of_their_own() -> None:
     assert len(set(titles)) == len(names)
     assert titles[0] == "a/t"
     assert titles[4] == "t (y)"
-    records = _pair("a/t.csv", 10.0, 5.0) + _pair("b/t.csv", 10.0, 5.0)
+    records = pair("a/t.csv", 10.0, 5.0) + pair("b/t.csv", 10.0, 5.0)
     assert [setting.title for setting in settings(records)] == ["a/t", "b/t"]
     assert dict(how_it_ran(records))["Data sets"] == "a/t, b/t"
 
@@ -455,14 +298,14 @@ def test_a_full_disk_leaves_the_page_that_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
-    before = _write(path, _folds(_record()))
+    before = _write(path, folds(record()))
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(InputError, match=r"report\.html cannot be written: No space"):
-        _write(path, _folds(_record("yacht")))
+        _write(path, folds(record("yacht")))
     assert path.read_text("utf-8") == before
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
@@ -479,14 +322,14 @@ def test_the_first_head_of_a_grouped_table_is_one_column_wide() -> None:
 
 
 def test_how_it_ran_adds_up() -> None:
-    facts = dict(how_it_ran(_pair("fish", 1.0, 1.0) + _pair("yacht", 1.0, 1.0)))
+    facts = dict(how_it_ran(pair("fish", 1.0, 1.0) + pair("yacht", 1.0, 1.0)))
     assert facts["Cells"].startswith("8 ")
     assert facts["Data sets"] == "Fish, Yacht"
     assert facts["Computing time"] == "12.0 minutes"
     assert facts["Seeds"] == "1 different, 7 to 7"
-    hours = [replace(_record(), seconds=9000.0)]
+    hours = [replace(record(), seconds=9000.0)]
     assert dict(how_it_ran(hours))["Computing time"] == "2.5 hours"
-    short = [replace(_record(), seconds=9.0)]
+    short = [replace(record(), seconds=9.0)]
     assert dict(how_it_ran(short))["Computing time"] == "9.0 seconds"
 
 
@@ -502,7 +345,7 @@ def test_counts_of_verdicts_are_a_sentence() -> None:
 def test_verdicts_on_one_claim_share_a_card() -> None:
     records = [
         replace(record, cell=replace(record.cell, folds=5, fold=fold))
-        for record in _pair("fish", 10.0, 5.0)[::2]
+        for record in pair("fish", 10.0, 5.0)[::2]
         for fold in range(5)
     ]
     every: tuple[Verdict, ...] = verdicts(records)
