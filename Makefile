@@ -38,9 +38,10 @@ environment: $(READY) ## Set up .venv with everything that development needs
 reproduce: $(READY) ## Repeat the paper in small: 8 data sets, 1 repeat, all cores
 	$(BIN)/calibrant reproduce --profile quick --workers 0 --out reproduction
 
-results: $(READY) ## Go on with the full runs in results/, and write their tables (hours)
+results: $(READY) ## Go on with the full runs, and write them into README and docs (hours)
 	$(BIN)/calibrant reproduce --profile paper --workers 0 --out results/paper
 	$(BIN)/calibrant reproduce --profile shuffled --workers 0 --out results/shuffled
+	$(BIN)/python docs/make_results.py
 
 checks: $(READY) ## Lint, format, types, layers, spelling
 	$(BIN)/ruff check .

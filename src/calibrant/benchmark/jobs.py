@@ -162,13 +162,13 @@ def _parts(arm: list[Cell], seed: int) -> Iterable[list[Cell]]:
 def _stacks(cells: list[Cell]) -> Iterable[list[Cell]]:
     """Cut cells into stacks of whole repeats, as many as fit."""
     network = cells[0].network
-    repeats = {
-        number: list(same) for number, same in groupby(cells, lambda cell: cell.repeat)
-    }
     if network == "default":
         for _, same in groupby(cells, lambda cell: (cell.repeat, cell.fold)):
             yield list(same)
         return
+    repeats = {
+        number: list(same) for number, same in groupby(cells, lambda cell: cell.repeat)
+    }
     widest = max(len({cell.fold for cell in each}) for each in repeats.values())
     together = max(1, _STACK // (MEMBERS[network] * widest))
     numbers = list(repeats)
