@@ -1,0 +1,8 @@
+"""Tables of any kind: read in pieces, encoded as numbers, written in one step.
+
+Public names stand in ``__init__.pyi`` and load on first use.
+"""
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,12 @@
+from .encoder import TableEncoder as TableEncoder
+from .findings import Findings as Findings
+from .roles import Roles as Roles
+from .source import Batch as Batch
+from .source import Source as Source
+from .source import open_source as open_source
+from .source import require_rows as require_rows
+from .style import Style as Style
+from .target import read_target as read_target
+from .target import read_times as read_times
+from .writer import TableWriter as TableWriter
+from .writer import write_table as write_table

@@ -1,0 +1,324 @@
+"""Which kind a column is, and what is said about it."""
+
+import datetime
+import re
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from calibrant.tables.column import Column
+from calibrant.tables.encoder import TableEncoder
+from calibrant.tables.roles import Roles
+from calibrant.tables.style import Style
+
+
+def learn(cells: Any, style: Style | None = None, **roles: Any) -> Column:
+    """Learn a column "a" beside a feature "x" and the target "y"."""
+    column = cells if isinstance(cells, pa.Array) else pa.array(cells)
+    numbers = pa.array(np.arange(len(column)) % 3 / 3)
+    encoder = TableEncoder.learn(
+        pa.table({"a": column, "x": numbers, "y": numbers}),
+        target="y",
+        roles=Roles(**roles),
+        style=style or Style(),
+        name="own.csv",
+    )
+    return encoder.columns[0]
+
+
+def check(column: Column, kind: str, done: str) -> None:
+    assert (column.kind, column.done) == (kind, done)
+
+
+HUNDRED = [str(number % 7) for number in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "done"),
+    [
+        (["1", "2", "2"], "number", "number"),
+        ([1, 2, 2], "number", "number"),
+        (
+            ["3", "4", None, "NA"],
+            "number",
+            "number; 2 missing filled with the median 3.5 and flagged",
+        ),
+        (
+            [*HUNDRED[:95], *["abc"] * 5],
+            "number",
+            "number; 5 bad cells (5 %, first 'abc' in row 96) filled with the median 3 "
+            "and flagged",
+        ),
+        (
+            [*HUNDRED[:95], "", *["inf"] * 4],
+            "number",
+            "number; 4 bad cells (4 %, first 'inf' in row 97) and 1 missing filled "
+            "with the median 3 and flagged",
+        ),
+        (
+            ["7", None, "7"],
+            "number",
+            "number: 7 wherever it is given, so only a flag for missing",
+        ),
+        (
+            list(range(20)),
+            "number",
+            "number; another whole number in every row: --drop it if it is an "
+            "identifier",
+        ),
+        (["7", "7.0"], "constant", "left out: the same value in all rows, 7"),
+        (["a", "a"], "constant", "left out: the same value in all rows, 'a'"),
+        ([True, True], "constant", "left out: the same value in all rows"),
+        (["yes", "yes"], "constant", "left out: the same value in all rows"),
+        (
+            ["2020-01-01", "2020-01-01"],
+            "constant",
+            "left out: the same date in all rows",
+        ),
+        ([None, None], "empty", "left out: all cells are missing"),
+        (["NA", None], "empty", "left out: all cells are missing"),
+        ([float("nan")] * 2, "empty", "left out: no cell has a finite value"),
+        (["Yes", "no", "T", "off"], "boolean", "boolean"),
+        (
+            [True, False, None, True],
+            "boolean",
+            "boolean; 1 missing filled with the more common yes and flagged",
+        ),
+        (
+            ["2020-01-01", "2020-01-02", None],
+            "date",
+            "date: position; 1 missing filled with the median 2020-01-01 12:00:00 and "
+            "flagged",
+        ),
+        (
+            ["2020-01-01", None],
+            "date",
+            "date: only a flag for missing; 1 missing filled with the median "
+            "2020-01-01 and flagged",
+        ),
+        (
+            ["3/4/2020", "3/5/2020"],
+            "date",
+            "date: position; read as month/day/year, though day first would fit, too",
+        ),
+        (["13.4.2020", "14.4.2020 6:00"], "date", "date: position, hour"),
+        (
+            [[1], [2]],
+            "unsupported",
+            "left out: cells of type list<item: int64> are not supported",
+        ),
+        (
+            [b"a", b"b"],
+            "unsupported",
+            "left out: cells of type binary are not supported",
+        ),
+        (["a", "b", "a", "b", "b"], "category", "category: 2 levels, one column"),
+        (
+            ["a", "b", "c"] * 2,
+            "category",
+            "category: 3 levels, one column each",
+        ),
+        (
+            ["a", "a", "b", "b", "c", "d", None],
+            "category",
+            "category: 2 levels, one column each; 2 rare ones as 'other'; 1 missing as "
+            "a level of their own",
+        ),
+        (
+            ["a", "a", "b"],
+            "category",
+            "category: 1 level, one column; 1 rare one as 'other'",
+        ),
+        (
+            ["a", "b", "c"],
+            "text",
+            "left out: 3 different texts, none of them in 2 rows",
+        ),
+        (
+            [f"name{number}" for number in range(30)],
+            "identifier",
+            "left out: 30 different texts in 30 rows; looks like an identifier",
+        ),
+        (
+            [f"a nice place, no. {number}" for number in range(30)],
+            "text",
+            "left out: 30 different texts in 30 rows",
+        ),
+        (
+            [f"name {number % 25}" for number in range(40)],
+            "text",
+            "left out: 25 different texts in 40 rows",
+        ),
+        (
+            [f"$ {number}" for number in range(30)],
+            "text",
+            "left out: 30 different texts in 30 rows; numbers must stand alone: remove "
+            "the unit in '$ 0'",
+        ),
+        (
+            ["1,234", "1,235"] * 4,
+            "category",
+            "category: 2 levels, one column; it looks like numbers with thousands "
+            "separators: --thousands ','",
+        ),
+    ],
+    ids=lambda value: value if value in ("number", "text") else "",
+)
+def test_kind_and_what_is_said(cells: Any, kind: str, done: str) -> None:
+    column = learn(cells)
+    assert column.kind == kind
+    assert column.done == done
+
+
+def test_the_first_bad_cell_is_kept() -> None:
+    column = learn([*HUNDRED[:95], None, *["abc"] * 4])
+    assert (column.missing, column.bad) == (1, 4)
+    assert (column.bad_row, column.bad_cell) == (97, "abc")
+
+
+def test_rows_are_those_of_the_file() -> None:
+    table = pa.table({"a": [*HUNDRED[:19], "abc"], "y": range(20)})
+    encoder = TableEncoder.learn(
+        table,
+        target="y",
+        roles=Roles(),
+        style=Style(),
+        name="own.csv",
+        rows=np.arange(20) * 10 + 5,
+    )
+    assert encoder.columns[0].bad_row == 195
+    assert "'abc' in row 195" in encoder.columns[0].done
+
+
+@pytest.mark.parametrize(
+    ("good", "kind"), [(90, "number"), (89, "text"), (50, "text"), (49, "text")]
+)
+def test_ninety_percent_of_numbers_are_needed(good: int, kind: str) -> None:
+    cells = [f"{number}.5" for number in range(good)]
+    cells += [f"text {number}" for number in range(100 - good)]
+    column = learn(cells)
+    assert column.kind == kind
+    if 50 <= good < 90:
+        assert column.done == (
+            f"left out: {good} % numbers, the rest text such as 'text 0' in row "
+            f"{good + 1}: clean it, or --drop it"
+        )
+
+
+def test_a_mix_with_few_levels_is_a_category() -> None:
+    assert learn(["1", "2", "many"] * 10).kind == "category"
+
+
+def test_a_mix_of_dates_is_named() -> None:
+    first = datetime.date(2020, 1, 1)
+    days = [str(first + datetime.timedelta(days=day)) for day in range(60)]
+    column = learn([*days, *["late"] * 40])
+    assert re.match(r"left out: 60 % dates, .* 'late' in row 61", column.done)
+
+
+@pytest.mark.parametrize(
+    ("style", "kind"), [(Style(thousands=","), "number"), (Style(), "category")]
+)
+def test_the_style_decides(style: Style, kind: str) -> None:
+    assert learn(["1,234", "2,345"] * 3, style).kind == kind
+
+
+def test_long_texts_are_no_levels() -> None:
+    column = learn(["a" * 300] * 5 + ["b"] * 5)
+    assert column.features == ("a is other",)
+    only = learn(["a" * 300] * 5 + ["c" * 300] * 5)
+    assert only.kind == "text"
+
+
+def test_rare_levels_need_a_share_of_the_rows() -> None:
+    cells = ["a"] * 1000 + ["b"] * 996 + ["c"] * 4  # 0.2 % of 2000 are 4
+    assert learn(cells).features == ("a = a", "a = b", "a = c")
+    assert learn([*cells[:-1], "b"]).features == ("a = a", "a = b", "a is other")
+
+
+@pytest.mark.parametrize(("forced", "levels"), [(False, 50), (True, 200)])
+def test_levels_have_a_cap(forced: bool, levels: int) -> None:
+    cells = [f"{number:03d}" for number in range(300)] * 3
+    cells = [f"n{cell}" for cell in cells]
+    column = learn(cells, categorical=("a",) if forced else ())
+    assert len(column.features) == levels + 1
+    assert f"{300 - levels} rare ones as 'other'" in column.done
+
+
+@pytest.mark.parametrize("cells", [[1, 2] * 3, [1.0, 2.0] * 3, ["1", "2"] * 3])
+def test_numbers_can_be_called_categories(cells: list[Any]) -> None:
+    column = learn(cells, categorical=("a",))
+    assert (column.kind, column.features) == ("category", ("a = 2",))
+
+
+def test_forced_categories_of_other_kinds() -> None:
+    assert learn([True, False], categorical=("a",)).kind == "boolean"
+    assert learn(["NA", "-9"], Style(missing=("-9",)), categorical=("a",)).kind == (
+        "empty"
+    )
+    assert learn(["01", "1"] * 2, categorical=("a",)).features == ("a = 1",)
+
+
+def test_own_marks_are_missing_levels() -> None:
+    column = learn(["a", "b", "gone", "GONE"] * 2, Style(missing=("gone",)))
+    assert column.missing == 4
+    assert column.features == ("a = a", "a = b", "a is missing")
+
+
+YEAR = [str(datetime.date(2020, 1, 1) + datetime.timedelta(day)) for day in range(99)]
+
+
+def test_the_time_column_has_no_position() -> None:
+    column = learn(YEAR, time="a")
+    assert (column.kind, column.used) == ("time", True)
+    assert not any("position" in name for name in column.features)
+    check(
+        column,
+        "time",
+        "orders the rows; date: month, weekday; no position, because it lies beyond "
+        "the training rows in the future",
+    )
+
+
+@pytest.mark.parametrize(
+    "cells", [[2019, 2020], ["2019", "2020"], YEAR[:2], [True, False], ["a", "b"]]
+)
+def test_a_time_column_without_a_calendar_is_not_used(cells: list[Any]) -> None:
+    column = learn(cells, time="a")
+    assert not column.used
+    assert column.done.startswith("orders the rows; its position is no feature")
+
+
+def test_day_first_is_the_users_say() -> None:
+    column = learn(["3/4/2020", "5/4/2020"], day_first=True)
+    assert "read as day/month/year, though month first would fit" in column.done
+
+
+def test_bad_typed_dates() -> None:
+    column = learn(pa.array([2**62] * 2, pa.timestamp("s")))
+    check(
+        column,
+        "empty",
+        "left out: no cell has a date between the years 1 and 9999",
+    )
+
+
+def test_huge_numbers_have_a_median() -> None:
+    column = learn(["1.6e308", "1.7e308", None])
+    assert column.rule is not None
+    assert column.rule.to_dict()["fill"] == pytest.approx(1.65e308)
+
+
+@pytest.mark.parametrize(
+    ("roles", "kind", "done"),
+    [
+        ({"drop": "a"}, "dropped", "left out, as you asked"),
+        ({"group": "a"}, "group", "keeps rows that belong together on one side of a"),
+    ],
+)
+def test_columns_with_a_part(roles: Any, kind: str, done: str) -> None:
+    column = learn([1, 2], **roles)
+    assert (column.kind, column.used, column.features) == (kind, False, ())
+    assert column.done.startswith(done)
