@@ -24,6 +24,7 @@ from .estimator.regressor import CalibratedRegressor as CalibratedRegressor
 from .estimator.side_by_side import SideBySide as SideBySide
 from .estimator.side_by_side import fit_side_by_side as fit_side_by_side
 from .estimator.strength import StrengthPath as StrengthPath
+from .estimator.table_model import TableModel as TableModel
 from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
 from .metrics.accuracy import mae as mae
@@ -157,3 +158,13 @@ from .transforms.identity import IdentityTransform as IdentityTransform
 from .transforms.log import LogTransform as LogTransform
 from .transforms.logit import LogitTransform as LogitTransform
 from .transforms.yeo_johnson import YeoJohnsonTransform as YeoJohnsonTransform
+from .workflows.compare_table import TableComparison as TableComparison
+from .workflows.compare_table import compare_table as compare_table
+from .workflows.evaluate_table import TableEvaluation as TableEvaluation
+from .workflows.evaluate_table import evaluate_table as evaluate_table
+from .workflows.fit_table import TableFit as TableFit
+from .workflows.fit_table import fit_table as fit_table
+from .workflows.predict_table import TablePrediction as TablePrediction
+from .workflows.predict_table import predict_table as predict_table
+from .workflows.recalibrate_table import TableRecalibration as TableRecalibration
+from .workflows.recalibrate_table import recalibrate_table as recalibrate_table

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 import torch
 
-from calibrant.storage import StorageError, read_folder, write_folder
+from calibrant.storage import (
+    StorageError,
+    check_writable,
+    read_folder,
+    write_folder,
+)
 
 
 def write(folder: Path | str, number: int = 1, *, overwrite: bool = False) -> Path:
@@ -292,3 +297,40 @@ def test_others_may_read_what_the_umask_allows(tmp_path: Path) -> None:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o755
     assert stat.S_IMODE((tmp_path / "a" / "model.json").stat().st_mode) == 0o644
+
+
+def test_a_page_comes_along_and_is_replaced_with_the_rest(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    for number, page in ((1, "first"), (2, "second"), (3, None)):
+        write_folder(
+            folder,
+            arrays={"number": torch.tensor([number])},
+            description={"number": number},
+            kind="number",
+            page=page,
+            overwrite=True,
+        )
+        assert number_in(folder) == number
+        found = folder / "report.html"
+        assert (found.read_text() if found.exists() else None) == page
+    assert names(tmp_path) == ["a"]
+
+
+def test_what_cannot_be_written_later_is_refused_now(tmp_path: Path) -> None:
+    check_writable(tmp_path / "new" / "a")
+    assert not (tmp_path / "new" / "a").exists()
+    write(tmp_path / "a", 1)
+    check_writable(tmp_path / "a", overwrite=True)
+    with pytest.raises(StorageError, match="exists already"):
+        check_writable(tmp_path / "a")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"a cannot be written.*must be a folder"):
+        check_writable(tmp_path / "file" / "a")
+
+
+def test_a_folder_that_one_may_not_write_in_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(StorageError, match="may not write in"):
+        check_writable(tmp_path / "a")

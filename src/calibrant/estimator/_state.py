@@ -1,9 +1,8 @@
 """A fitted regressor as named arrays and a JSON description, and back."""
 
+import itertools
 import math
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,29 +15,21 @@ from calibrant.estimator._fitting import Fitted
 from calibrant.estimator._members import Architecture, Members
 from calibrant.networks import HEADS
 from calibrant.recalibration import from_json as recalibrator_from_json
-from calibrant.storage import write_folder
 from calibrant.transforms import from_json as transform_from_json
 
 if TYPE_CHECKING:
     from calibrant.estimator.regressor import CalibratedRegressor
 
-__all__ = ["KIND", "numbers", "restored_model", "restored_parameters", "save"]
+__all__ = ["described", "numbers", "restored_model", "restored_parameters"]
 
-#: What ``model.json`` says that the folder holds.
-KIND = "CalibratedRegressor"
 # Of other parameters that are objects nothing is needed to predict.
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
 
 
-def save(
-    model: "CalibratedRegressor",
-    folder: str | os.PathLike[str],
-    *,
-    overwrite: bool = False,
-) -> Path:
-    """Write a fitted regressor into a folder; see ``CalibratedRegressor.save``."""
+def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a fitted regressor as named arrays and what JSON can hold."""
     fitted: Fitted = model.model_
     members = fitted.members
     arrays: dict[str, Tensor] = {
@@ -52,7 +43,7 @@ def save(
             arrays[f"networks.{number}.{name}"] = values
     distinct = list({id(each): each for each in members.transforms}.values())
     places = {id(each): place for place, each in enumerate(distinct)}
-    description = {
+    return arrays, {
         "parameters": {
             name: _plain(value, name)
             for name, value in model.fitted_parameters_.items()
@@ -72,9 +63,6 @@ def save(
         "cut_first": members.bounds is not None,
         "bounds": _plain(members.bounds or fitted.bounds, "bounds"),
     }
-    return write_folder(
-        folder, arrays=arrays, description=description, kind=KIND, overwrite=overwrite
-    )
 
 
 def restored_model(
@@ -88,6 +76,7 @@ def restored_model(
         None if text is None else transform_from_json(text)
         for text in state["transforms"]
     ]
+    _check_size(state["features"], len(places), architecture, arrays)
     networks = architecture.build(
         state["features"], len(places), torch.Generator().manual_seed(0)
     )
@@ -107,16 +96,52 @@ def restored_model(
         transforms=[distinct[place] for place in places],
         bounds=bounds if state["cut_first"] else None,
     )
-    nothing = np.empty(0, dtype=np.int64)
-    units = tuple(
-        Unit(tuple(each["members"]), nothing, each["weight"]) for each in state["units"]
-    )
+    units = _restored_units(state["units"], len(places))
     recalibrators = tuple(
         None if text is None else recalibrator_from_json(text)
         for text in state["recalibrators"]
     )
     last = None if state["cut_first"] else bounds
     return Fitted(members, units, recalibrators, last)
+
+
+def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN401
+    nothing = np.empty(0, dtype=np.int64)
+    units = tuple(
+        Unit(tuple(each["members"]), nothing, float(each["weight"])) for each in stored
+    )
+    known = set(range(members))
+    whole = abs(sum(unit.weight for unit in units) - 1) < 1e-6
+    if not whole or not all(
+        unit.members and known >= {*unit.members} for unit in units
+    ):
+        raise InputError(
+            f"its units must be of its {members} members, with weights that sum to 1."
+        )
+    return units
+
+
+def _check_size(
+    features: int,
+    members: int,
+    architecture: Architecture,
+    arrays: Mapping[str, Tensor],
+) -> None:
+    """Refuse sizes that the stored weights cannot have, before memory is asked for."""
+    if not architecture.stacked:
+        return
+    options = architecture.options
+    sizes = [features, *options["hidden"], architecture.head().size]
+    weights = members * sum(
+        before * after for before, after in itertools.pairwise(sizes)
+    )
+    masks = members * options.get("passes", 0) * sum(options["hidden"])
+    stored = sum(values.numel() for values in arrays.values())
+    if weights + masks > stored:
+        raise InputError(
+            f"the model must have the weights that its sizes need, {weights + masks:,} "
+            f"or more, and {stored:,} numbers are stored: its description was changed."
+        )
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:

@@ -1,23 +1,21 @@
 """Read a fitted regressor from its folder."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
+from calibrant._checks import InputError
 from calibrant.estimator._settings import architecture_of
-from calibrant.estimator._state import (
-    KIND,
-    numbers,
-    restored_model,
-    restored_parameters,
-)
+from calibrant.estimator._state import numbers, restored_model, restored_parameters
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.strength import StrengthPath
 from calibrant.storage import read_folder
 from calibrant.training import History
 
-__all__ = ["load"]
+__all__ = ["load", "restored"]
 
 
 def load(
@@ -55,8 +53,42 @@ def load(
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    arrays, description = read_folder(folder, kind=KIND)
-    state: Any = description
+    arrays, description = read_folder(folder, kind="CalibratedRegressor")
+    return restored(arrays, description, parts)
+
+
+def restored(
+    arrays: Mapping[str, Tensor],
+    description: Mapping[str, Any],
+    parts: Mapping[str, Any],
+) -> CalibratedRegressor:
+    """Make a fitted regressor of what ``described`` gave.
+
+    Parameters
+    ----------
+    arrays, description
+        Named arrays and the description, as they were stored.
+    parts
+        Objects that a folder cannot hold, by parameter.
+    """
+    try:
+        return _restored(arrays, description, parts)
+    except InputError:
+        raise
+    except (
+        *(LookupError, TypeError, ValueError, AttributeError),
+        *(ArithmeticError, RuntimeError),
+    ) as error:
+        # Its checksum is right, so somebody else than calibrant has written it.
+        raise InputError(
+            "the description of the model must be as calibrant wrote it, and something "
+            f"in it is not: {type(error).__name__}: {error}."
+        ) from error
+
+
+def _restored(
+    arrays: Mapping[str, Tensor], state: Mapping[str, Any], parts: Mapping[str, Any]
+) -> CalibratedRegressor:
     model = CalibratedRegressor(**restored_parameters(state["parameters"], parts))
     model.n_features_in_ = state["features"]
     if state["feature_names"] is not None:

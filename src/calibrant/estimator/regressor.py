@@ -20,12 +20,14 @@ from calibrant.contracts import (
     TargetTransform,
 )
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimator._input import read_features, read_table
+from calibrant.estimator._input import check_arrays, read_features, read_table
 from calibrant.estimator._predictions import LawPredictions
 from calibrant.estimator._procedure import fit_model
+from calibrant.estimator._refresh import refreshed
 from calibrant.estimator._settings import check_settings, paper_settings
-from calibrant.estimator._state import save
+from calibrant.estimator._state import described
 from calibrant.scores import Score
+from calibrant.storage import write_folder
 
 __all__ = ["CalibratedRegressor"]
 
@@ -336,6 +338,35 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         law: AbstractDistribution = self.model_.law(read_features(self, X))
         return law
 
+    def refresh(
+        self,
+        X: Any,  # noqa: ANN401
+        y: ArrayLike,
+        *,
+        recalibrator: str | Recalibrator | None = None,
+    ) -> "CalibratedRegressor":
+        """Learn the calibration again from newer rows, without training.
+
+        All members are one law then, corrected by one map that these rows have taught.
+
+        Parameters
+        ----------
+        X, y
+            Features ``(n, d)`` and targets ``(n,)`` of 20 rows or more that the model
+            was not trained on; a few hundred are good.
+        recalibrator
+            What to learn; None for the model's own choice.
+
+        Returns
+        -------
+        CalibratedRegressor
+            A copy; this model stays as it is.
+        """
+        check_is_fitted(self, "model_")
+        x, target = check_arrays(read_features(self, X), np.asarray(y))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        return refreshed(self, x, target, recalibrator, seed)
+
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the fitted model into a folder, to be read by ``calibrant.load``.
 
@@ -355,4 +386,11 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
             The folder.
         """
         check_is_fitted(self, "model_")
-        return save(self, folder, overwrite=overwrite)
+        arrays, description = described(self)
+        return write_folder(
+            folder,
+            arrays=arrays,
+            description=description,
+            kind=type(self).__name__,
+            overwrite=overwrite,
+        )

@@ -10,6 +10,7 @@ from calibrant.storage._error import StorageError
 __all__ = [
     "ARRAYS",
     "MANIFEST",
+    "PAGE",
     "check_manifest",
     "checksum",
     "parse_manifest",
@@ -18,6 +19,8 @@ __all__ = [
 
 ARRAYS = "arrays.safetensors"
 MANIFEST = "model.json"
+#: A page for people, which may stand beside the two.
+PAGE = "report.html"
 FORMAT = "calibrant"
 VERSION = 1
 

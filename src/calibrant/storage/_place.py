@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from calibrant.storage._error import StorageError
-from calibrant.storage._manifest import ARRAYS, MANIFEST, parse_manifest
+from calibrant.storage._manifest import ARRAYS, MANIFEST, PAGE, parse_manifest
 
 __all__ = ["check_free", "leftovers", "locate", "place_folder"]
 
@@ -39,7 +39,7 @@ def check_free(target: Path, *, overwrite: bool) -> None:
             "to replace it."
         )
     found = {path.name for path in target.iterdir()}
-    foreign = sorted(found - {ARRAYS, MANIFEST})
+    foreign = sorted(found - {ARRAYS, MANIFEST, PAGE})
     if foreign or (found and not _is_ours(target)):
         what = ", ".join(map(repr, foreign[:3])) or "files that are not calibrant's"
         raise StorageError(
@@ -156,6 +156,6 @@ def _restore(old: Path, target: Path) -> None:
 
 def _remove(folder: Path) -> None:
     """Remove a folder of ours, and fail if anything else has come into it."""
-    for name in (ARRAYS, MANIFEST):
+    for name in (ARRAYS, MANIFEST, PAGE):
         (folder / name).unlink(missing_ok=True)
     folder.rmdir()

@@ -8,11 +8,38 @@ from torch import Tensor
 
 from calibrant.storage._arrays import check_arrays, list_arrays, pack_arrays
 from calibrant.storage._error import StorageError
-from calibrant.storage._manifest import ARRAYS, MANIFEST, render_manifest
+from calibrant.storage._manifest import ARRAYS, MANIFEST, PAGE, render_manifest
 from calibrant.storage._place import check_free, locate, place_folder
 from calibrant.storage._plain import as_plain_description
 
-__all__ = ["write_folder"]
+__all__ = ["check_writable", "write_folder"]
+
+
+def check_writable(folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+    """Refuse a folder that :func:`write_folder` could not write, before long work.
+
+    Parameters
+    ----------
+    folder
+        Where something is to be written later. Parents that do not exist are made.
+    overwrite
+        As it will be passed then.
+    """
+    target = locate(folder)
+    try:
+        check_free(target, overwrite=overwrite)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise PermissionError(f"you may not write in {target.parent}")
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unwritable(target: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{target} cannot be written: {error}. The parent must be a folder with room, "
+        "in which you may write."
+    )
 
 
 def write_folder(
@@ -21,6 +48,7 @@ def write_folder(
     arrays: Mapping[str, Tensor],
     description: Mapping[str, object],
     kind: str,
+    page: str | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Write arrays and a description as a folder, as a whole or not at all.
@@ -49,6 +77,8 @@ def write_folder(
         tuples as lists.
     kind
         What the folder holds; :func:`read_folder` asks for the same.
+    page
+        A page for people, ``report.html`` beside the two files; nothing reads it.
     overwrite
         Replace a folder that calibrant wrote, or an empty one. A folder with any other
         file in it is never replaced.
@@ -89,12 +119,12 @@ def write_folder(
     )
     try:
         check_free(target, overwrite=overwrite)
-        place_folder(target, {ARRAYS: packed, MANIFEST: manifest})
+        files = {ARRAYS: packed, MANIFEST: manifest}
+        if page is not None:
+            files[PAGE] = page.encode()
+        place_folder(target, files)
     except OSError as error:
-        raise StorageError(
-            f"{target} cannot be written: {error}. The parent must be a folder with "
-            "room, in which you may write."
-        ) from error
+        raise _unwritable(target, error) from error
     return Path(folder)
 
 

@@ -1,0 +1,169 @@
+"""A regressor together with what it knows about the columns of a table."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted
+
+from calibrant._checks import InputError
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator._state import described
+from calibrant.estimator.loading import restored
+from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.storage import read_folder, write_folder
+from calibrant.tables import Findings, Style, TableEncoder, open_source
+
+if TYPE_CHECKING:
+    from calibrant.tables import Source
+
+__all__ = ["TableModel"]
+
+Array = npt.NDArray[np.float64]
+_KIND = "TableModel"
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """Predicts the law of one column of a table from the others, found by their names.
+
+    Made by ``fit_table``, or put together from its parts.
+
+    Attributes
+    ----------
+    regressor
+        A fitted :class:`CalibratedRegressor`.
+    encoder
+        What turns the columns into its features.
+    target
+        Name of the column that is predicted.
+    about
+        Anything about its making that JSON can hold: rows, settings, how it did on
+        rows that were set aside.
+
+    Examples
+    --------
+    >>> from calibrant import fit_table
+    >>> x = np.linspace(0, 1, 200)
+    >>> table = {"x": x, "shape": ["round", "flat"] * 100, "y": x**2}
+    >>> model = fit_table(table, target="y", epochs=2, progress=False).model
+    >>> model.predict_distribution({"shape": ["flat"], "x": [0.5]}).batch_shape
+    torch.Size([1])
+    """
+
+    regressor: CalibratedRegressor
+    encoder: TableEncoder
+    target: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    def features(
+        self,
+        table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
+        *,
+        findings: Findings | None = None,
+    ) -> Array:
+        """Encode a whole table, shape ``(n, d)``.
+
+        Parameters
+        ----------
+        table
+            A path of a CSV or Parquet file, a data frame, or columns by name.
+        findings
+            Gathers what is unusual in it.
+        """
+        source = self.open(table)
+        data = source.read(self.encoder.needed)
+        return self.encoder.encode(data, name=source.name, findings=findings)
+
+    def open(
+        self,
+        table: Any,  # noqa: ANN401
+        *,
+        style: Style | None = None,
+    ) -> "Source":
+        """Open a table that must have the columns which the model needs."""
+        return open_source(table, style=style, expect=self.encoder.needed)
+
+    def law(self, x: Array) -> AbstractDistribution:
+        """Law of each encoded row ``(n, d)``, batch shape ``(n,)``."""
+        law: AbstractDistribution = self.regressor.model_.law(x)
+        return law
+
+    def predict_distribution(self, table: Any) -> AbstractDistribution:  # noqa: ANN401
+        """Predict the law of each row of a table, batch shape ``(n,)``."""
+        return self.law(self.features(table))
+
+    def with_regressor(
+        self, regressor: CalibratedRegressor, **about: object
+    ) -> "TableModel":
+        """Return the same for another regressor, with more about its making."""
+        return replace(self, regressor=regressor, about={**self.about, **about})
+
+    def save(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        page: str | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the model into a folder, to be read by :meth:`load`.
+
+        Parameters
+        ----------
+        folder
+            Where; it must not exist yet.
+        page
+            A page for people, which goes into the same folder as ``report.html``.
+        overwrite
+            Replace a model that is there.
+
+        Returns
+        -------
+        Path
+            The folder. It appears only when it is complete.
+        """
+        check_is_fitted(self.regressor, "model_")
+        arrays, description = described(self.regressor)
+        return write_folder(
+            folder,
+            arrays=arrays,
+            description={
+                "regressor": description,
+                "encoder": self.encoder.to_dict(),
+                "target": self.target,
+                "about": dict(self.about),
+            },
+            kind=_KIND,
+            page=page,
+            overwrite=overwrite,
+        )
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read a model that :meth:`save` has written.
+
+        Nothing is unpickled or executed; what was changed since it was written, or does
+        not fit together, gives an error that says so.
+        """
+        arrays, state = read_folder(folder, kind=_KIND)
+        parts: Any = state
+        try:
+            encoder = TableEncoder.from_dict(parts["encoder"])
+            target, about = parts["target"], parts["about"]
+            regressor = restored(arrays, parts["regressor"], {})
+        except KeyError as error:
+            raise InputError(
+                f"{folder}: the description has no part {error}. Write it again."
+            ) from None
+        if not isinstance(target, str) or not isinstance(about, dict):
+            raise InputError(f"{folder}: target must be a name and about a mapping.")
+        if regressor.n_features_in_ != len(encoder.feature_names):
+            raise InputError(
+                f"{folder}: its columns make {len(encoder.feature_names)} features, "
+                f"and its networks take {regressor.n_features_in_}."
+            )
+        return cls(regressor, encoder, target, about)
