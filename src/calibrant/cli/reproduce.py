@@ -1,6 +1,5 @@
-"""The command line: parse, call one function, print."""
+"""calibrant reproduce: the paper's experiments, again."""
 
-import re
 import sys
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,96 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant import __version__
-
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from calibrant.benchmark.plan import Plan
     from calibrant.workflows.reproduce import Reproduction
 
-__all__ = ["main"]
-
-app = typer.Typer(
-    name="calibrant",
-    help="Regression whose uncertainty can be trusted.",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,  # a traceback means a bug of ours: show it plainly
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"calibrant {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            callback=_show_version,
-            is_eager=True,
-            help="Print the version and leave.",
-        ),
-    ] = False,
-) -> None:
-    """Regression whose uncertainty can be trusted."""
-
-
-class Kind(StrEnum):
-    """What can be listed."""
-
-    ALL = "all"
-    SORTERS = "sorters"
-    REGULARIZERS = "regularizers"
-    DISTRIBUTIONS = "distributions"
-    NETWORKS = "networks"
-    HEADS = "heads"
-    RECALIBRATORS = "recalibrators"
-    METRICS = "metrics"
-    SCORES = "scores"
-
-
-@app.command()
-def methods(
-    kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.ALL,
-) -> None:
-    """List what is in the box, each with one line on what it does.
-
-    Example: calibrant methods regularizers
-    """
-    from rich.console import Console
-
-    import calibrant
-
-    console = Console()
-    for each in Kind:
-        if each is not Kind.ALL and kind in (Kind.ALL, each):
-            parts: Mapping[str, object] = getattr(calibrant, each.name)
-            console.print(_listing(each.value, parts))
-
-
-def _listing(title: str, parts: Mapping[str, object]) -> "Table":
-    """Names and the first lines of their docstrings as a table."""
-    from rich.table import Table
-
-    from calibrant.regularizers import STRENGTHS
-
-    listing = Table(title=title.capitalize(), title_justify="left")
-    listing.add_column("name", no_wrap=True)
-    listing.add_column("what it does")
-    if title == Kind.REGULARIZERS:
-        listing.add_column("default strength", justify="right")
-    for name, part in parts.items():
-        summary = _plain((part.__doc__ or "").strip().splitlines()[0])
-        strength = [f"{STRENGTHS[name]:g}"] if title == Kind.REGULARIZERS else []
-        listing.add_row(name, summary, *strength)
-    return listing
+__all__ = ["reproduce"]
 
 
 class Profile(StrEnum):
@@ -114,7 +28,6 @@ _STUDY = "A plan of your own"
 _RUN = "How it is run"
 
 
-@app.command()
 def reproduce(  # noqa: PLR0913  (one parameter for each option)
     profile: Annotated[
         Profile | None,
@@ -327,14 +240,3 @@ def _show(done: "Reproduction") -> None:
     typer.echo(f"Report: {done.page}")
     if done.failures:
         raise typer.Exit(1)
-
-
-def _plain(text: str) -> str:
-    """A line of a docstring without its markup; formulas are left out."""
-    text = re.sub(r"\s*,?\s*:math:`[^`]*`", "", text)
-    return re.sub(r"(:\w+:)?`+([^`]*)`+", r"\2", text)
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

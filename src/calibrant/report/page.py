@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from calibrant._checks import InputError
 from calibrant._version import __version__
 from calibrant.benchmark.errata import Erratum
 from calibrant.benchmark.published import PAPER_DATA
@@ -12,19 +11,24 @@ from calibrant.benchmark.records import Record
 from calibrant.benchmark.verdict import Verdict
 from calibrant.report._arms import Setting, settings
 from calibrant.report._files import write_text
+from calibrant.report._html import TEMPLATES, environment, plotly_script, read_parts
 from calibrant.report._page_data import chart_data, json_text
 from calibrant.report._page_parts import claim_cards, count_words, grid_view
 from calibrant.report._page_run import how_it_ran
 from calibrant.report._page_summary import effects, plain_words, tiles
 from calibrant.report.grid import Grid
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
 __all__ = ["write_page"]
 
-_TEMPLATES = Path(__file__).parent / "templates"
-_SCRIPTS = ("look.js", "tables.js", "charts.js", "curves.js", "sweep.js", "start.js")
+_SCRIPTS = (
+    "look.js",
+    "tables.js",
+    "drawing.js",
+    "charts.js",
+    "curves.js",
+    "sweep.js",
+    "start.js",
+)
 _TEXTS = {
     "title": "Does quantile regularization work?",
     "version": __version__,
@@ -75,11 +79,11 @@ def write_page(
     Path
         The file that was written.
     """
-    environment = _environment()
+    filler = environment(TEMPLATES)
     known = sorted(records, key=lambda record: record.cell)
     every = settings(known)
     charts = chart_data(every)
-    text = environment.get_template("page.html").render(
+    text = filler.get_template("page.html").render(
         **_TEXTS,
         **_summary(every, verdicts),
         **_verdicts(verdicts),
@@ -88,6 +92,7 @@ def write_page(
         effects=charts["effects"],
         grids=[grid_view(grid) for grid in grids],
         has_curves=bool(every),
+        charting=bool(every),
         has_sweep=any(len(setting.sweep) > 2 for setting in every),
         errata=errata,
         facts=[*how_it_ran(known), *_about(about, folded=False)],
@@ -133,48 +138,15 @@ def _about(about: Mapping[str, str], *, folded: bool) -> list[tuple[str, str]]:
     ]
 
 
-def _environment() -> "Environment":
-    try:
-        import jinja2
-    except ImportError as error:
-        raise InputError(_advice("jinja2")) from error
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-    )
-
-
 def _code(data: str, *, charting: bool) -> dict[str, Any]:
     """Style, data and scripts: the only texts that are not escaped."""
     from markupsafe import Markup
 
     names = _SCRIPTS if charting else _SCRIPTS[:2]
     texts = {
-        "style": _read("page.css"),
+        "style": read_parts(TEMPLATES, ["page.css"]),
         "data": data,
-        "plotly": _plotly() if charting else "",
-        "script": "\n".join(_read(name) for name in names),
+        "plotly": plotly_script() if charting else "",
+        "script": read_parts(TEMPLATES, names),
     }
     return {name: Markup(text) for name, text in texts.items()}
-
-
-def _read(name: str) -> str:
-    return (_TEMPLATES / name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """Return the script of the installed plotly, which draws the charts."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise InputError(_advice("plotly")) from error
-    # The only way to end a script element from within; absent from known versions.
-    return str(get_plotlyjs()).replace("</script", "<\\/script")
-
-
-def _advice(package: str) -> str:
-    return (
-        f"the report needs {package}, which is not installed. "
-        'Install what it draws with: pip install "calibrant[report]".'
-    )

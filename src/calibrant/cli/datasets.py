@@ -1,0 +1,109 @@
+"""calibrant datasets: the data sets of the paper, listed or as CSV files."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calibrant.cli._app import one_line_errors
+from calibrant.cli._options import JsonOption, QuietOption, VerboseOption
+from calibrant.cli._voice import Voice
+
+__all__ = ["datasets"]
+
+
+@one_line_errors("Nothing was written.")
+def datasets(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One of them, to be written.", show_default=False),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write: .csv, .csv.gz, .tsv or .parquet.",
+            show_default="NAME.csv",
+        ),
+    ] = None,
+    new: Annotated[
+        float,
+        typer.Option(
+            help="Share of its rows, chosen at random, to write as a second file, "
+            "NAME-new.csv, that stands for new rows."
+        ),
+    ] = 0.0,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """List the data sets, or write one of them as a table.
+
+    Example: calibrant datasets concrete --new 0.3
+    """
+    voice = Voice(json, quiet, verbose)
+    if name is None:
+        _list(voice)
+    else:
+        _write(name, Path(f"{name}.csv") if out is None else out, new, voice)
+
+
+def _list(voice: Voice) -> None:
+    from rich.table import Table
+
+    from calibrant.data import DATA_SETS, is_present
+
+    table = Table(title="Data sets", title_justify="left")
+    for title in ("name", "rows", "features", "target", "here", "title"):
+        table.add_column(title, justify="right" if title == "rows" else "left")
+    listed = []
+    for key, each in DATA_SETS.items():
+        here = is_present(key)
+        listed.append(
+            {
+                "name": key,
+                "rows": each.rows,
+                "features": each.features,
+                "target": each.target,
+                "here": here,
+                "license": each.license,
+                "citation": each.citation,
+            }
+        )
+        table.add_row(
+            key,
+            f"{each.rows:,}",
+            str(each.features),
+            each.target,
+            "yes" if here else "download",
+            each.title,
+        )
+    voice.json({"datasets": listed})
+    voice.show(table)
+
+
+def _write(name: str, path: Path, new: float, voice: Voice) -> None:
+    import pyarrow as pa
+
+    from calibrant._checks import InputError
+    from calibrant.data import load, random_splits
+    from calibrant.tables import write_table
+
+    if not 0 <= new < 1:
+        raise InputError(f"--new takes a share in [0, 1), as 0.3; got {new:g}.")
+    data = load(name)
+    columns = {each: data.x[:, i] for i, each in enumerate(data.features)}
+    table = pa.table(columns | {data.target: data.y})
+    parts = {path: table}
+    if new:
+        (split,) = random_splits(len(data), 1, share=new, seed=0)
+        suffix = "".join(path.suffixes)
+        second = path.with_name(f"{path.name.removesuffix(suffix)}-new{suffix}")
+        parts = {path: table.take(split.train), second: table.take(split.test)}
+    for place, part in parts.items():
+        write_table(place, part)
+        voice.say(f"{part.num_rows:,} rows: {place}")
+    paths = [str(place) for place in parts]
+    voice.json({"name": name, "paths": paths, "target": data.target})
+    voice.say(f"Next: calibrant fit {path} --target {data.target}")

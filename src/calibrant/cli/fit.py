@@ -1,0 +1,222 @@
+"""calibrant fit: from a table to a model and its report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.cli._app import command_line, one_line_errors
+from calibrant.cli._options import (
+    DecimalOption,
+    DelimiterOption,
+    ForceOption,
+    JsonOption,
+    MissingOption,
+    QuietOption,
+    RecalibratorOption,
+    SeedOption,
+    Table,
+    ThousandsOption,
+    VerboseOption,
+    column_names,
+    complete_columns,
+    style_of,
+)
+from calibrant.cli._voice import Voice
+
+if TYPE_CHECKING:
+    from calibrant.workflows.fit_table import TableFit
+
+__all__ = ["fit"]
+
+_COLUMNS = "Columns"
+_TEST = "Rows to measure on"
+_MODEL = "The model"
+
+
+@one_line_errors("There is no model yet, and nothing was written.")
+def fit(  # noqa: PLR0913  (one parameter for each option)
+    table: Table,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Column to predict.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for model and report.")] = Path(
+        "model"
+    ),
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns not to use.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns to take as names though they hold numbers.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says which rows belong together (patient, site).",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    day_first: Annotated[
+        bool | None,
+        typer.Option(
+            "--day-first/--month-first",
+            help="Whether 03/04/2025 is in April or in March.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    test: Annotated[
+        float,
+        typer.Option(
+            help="Share of the rows that is set aside; 0 for none.",
+            rich_help_panel=_TEST,
+        ),
+    ] = 0.2,
+    test_file: Annotated[
+        Path | None,
+        typer.Option(help="Measure on this file instead.", rich_help_panel=_TEST),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Set the latest rows aside, by this column.",
+            autocompletion=complete_columns,
+            rich_help_panel=_TEST,
+        ),
+    ] = None,
+    network: Annotated[
+        str, typer.Option(help="deep_ensemble or mc_dropout.", rich_help_panel=_MODEL)
+    ] = "deep_ensemble",
+    hidden: Annotated[
+        str, typer.Option(help="Units of the hidden layers.", rich_help_panel=_MODEL)
+    ] = "64,64",
+    members: Annotated[
+        int,
+        typer.Option(min=1, help="Networks for each fold.", rich_help_panel=_MODEL),
+    ] = 5,
+    strength: Annotated[
+        str,
+        typer.Option(
+            help="Of the quantile regularizer, or auto to choose it by rule.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "1",
+    recalibrator: RecalibratorOption = "beta",
+    epochs: Annotated[
+        int, typer.Option(min=1, help="Passes at most.", rich_help_panel=_MODEL)
+    ] = 100,
+    target_transform: Annotated[
+        str | None,
+        typer.Option(
+            help="log, box_cox, yeo_johnson or logit.", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    lower: Annotated[
+        float | None,
+        typer.Option(help="Least possible target.", rich_help_panel=_MODEL),
+    ] = None,
+    upper: Annotated[
+        float | None,
+        typer.Option(help="Largest possible target.", rich_help_panel=_MODEL),
+    ] = None,
+    seed: SeedOption = 0,
+    force: ForceOption = False,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    thousands: ThousandsOption = None,
+    missing: MissingOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Train on a table, measure on unseen rows, and write a report.
+
+    Numbers, booleans, categories and dates, with gaps: it says what it did with each
+    column. Interrupted by Ctrl-C, it keeps the best model so far.
+
+    Example: calibrant fit houses.csv --target price --drop id --categorical zip
+    """
+    from calibrant.workflows.fit_table import fit_table
+
+    voice = Voice(json, quiet, verbose)
+    style = style_of(delimiter, decimal, thousands, missing)
+    settings: dict[str, Any] = {
+        "network": network,
+        "hidden": _units(hidden),
+        "members": members,
+        "strength": _strength(strength),
+        "recalibrator": None if recalibrator == "none" else recalibrator,
+        "epochs": epochs,
+        "target_transform": target_transform,
+        "bounds": None if lower is None and upper is None else (lower, upper),
+    }
+    done = fit_table(
+        table,
+        target=target,
+        out=out,
+        test=test,
+        test_table=test_file,
+        drop=column_names(drop, table, style),
+        categorical=column_names(categorical, table, style),
+        time=time_column,
+        group=group,
+        day_first=day_first,
+        style=style,
+        seed=seed,
+        overwrite=force,
+        progress=voice.progress,
+        command=command_line(),
+        **settings,
+    )
+    _tell(done, voice)
+
+
+def _tell(done: "TableFit", voice: Voice) -> None:
+    voice.json(done.to_dict())
+    voice.columns(done.columns)
+    voice.notes(done.notes)
+    if done.card is not None:
+        voice.card(done.card)
+    voice.say(done.words())
+    voice.say(f"Model:  {done.folder}")
+    if done.page is not None:
+        voice.say(f"Report: {done.page}")
+
+
+def _strength(text: str) -> float | str:
+    from calibrant._checks import InputError
+
+    if text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"--strength takes a number or auto, got {text!r}.") from None
+
+
+def _units(text: str) -> tuple[int, ...]:
+    from calibrant._checks import InputError
+
+    try:
+        return tuple(int(each) for each in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--hidden takes whole numbers with commas between them, as 64,64; got "
+            f"{text!r}."
+        ) from None

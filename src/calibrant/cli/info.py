@@ -1,0 +1,62 @@
+"""calibrant info: what a model's folder holds."""
+
+from typing import TYPE_CHECKING
+
+from calibrant.cli._app import one_line_errors
+from calibrant.cli._options import JsonOption, Model, QuietOption, VerboseOption
+from calibrant.cli._voice import Voice
+
+if TYPE_CHECKING:
+    from calibrant.estimator.table_model import TableModel
+
+__all__ = ["info"]
+
+
+@one_line_errors("")
+def info(
+    model: Model,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Say what a model predicts, from which columns, how it was made and how it did.
+
+    Example: calibrant info model/
+    """
+    from calibrant.estimator.table_model import TableModel
+    from calibrant.workflows._making import settings_of
+
+    voice = Voice(json, quiet, verbose)
+    loaded = TableModel.load(model)
+    encoder = loaded.encoder
+    voice.json(
+        {
+            "target": loaded.target,
+            "columns": [
+                {"name": c.name, "kind": c.kind, "used": c.used, "done": c.done}
+                for c in encoder.columns
+            ],
+            "features": list(encoder.feature_names),
+            "about": dict(loaded.about),
+        }
+    )
+    voice.say(
+        f"Predicts {loaded.target!r} from {len(encoder.needed)} columns "
+        f"({len(encoder.feature_names)} features)."
+    )
+    voice.columns(encoder.columns)
+    for name, text in settings_of(loaded).items():
+        voice.say(f"{name}: {text}")
+    voice.say(_how_it_did(loaded))
+
+
+def _how_it_did(model: "TableModel") -> str:
+    card = model.about.get("scorecard")
+    if not card:
+        return "It was not measured on unseen rows."
+    held = card["measures"]["coverage_90"]
+    return (
+        f"Its 90 % intervals held {100 * held['value']:.1f} % of {card['rows']:,} "
+        f"unseen rows; a perfect model would show {100 * held['low']:.0f} to "
+        f"{100 * held['high']:.0f} %."
+    )

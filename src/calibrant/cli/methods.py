@@ -1,0 +1,69 @@
+"""calibrant methods: what is in the box."""
+
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["methods"]
+
+
+class Kind(StrEnum):
+    """What can be listed."""
+
+    ALL = "all"
+    SORTERS = "sorters"
+    REGULARIZERS = "regularizers"
+    DISTRIBUTIONS = "distributions"
+    NETWORKS = "networks"
+    HEADS = "heads"
+    RECALIBRATORS = "recalibrators"
+    METRICS = "metrics"
+    SCORES = "scores"
+
+
+def methods(
+    kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.ALL,
+) -> None:
+    """List what is in the box, each with one line on what it does.
+
+    Example: calibrant methods regularizers
+    """
+    from rich.console import Console
+
+    import calibrant
+
+    console = Console()
+    for each in Kind:
+        if each is not Kind.ALL and kind in (Kind.ALL, each):
+            parts: Mapping[str, object] = getattr(calibrant, each.name)
+            console.print(_listing(each.value, parts))
+
+
+def _listing(title: str, parts: Mapping[str, object]) -> "Table":
+    """Names and the first lines of their docstrings as a table."""
+    from rich.table import Table
+
+    from calibrant.regularizers import STRENGTHS
+
+    listing = Table(title=title.capitalize(), title_justify="left")
+    listing.add_column("name", no_wrap=True)
+    listing.add_column("what it does")
+    if title == Kind.REGULARIZERS:
+        listing.add_column("default strength", justify="right")
+    for name, part in parts.items():
+        summary = _plain((part.__doc__ or "").strip().splitlines()[0])
+        strength = [f"{STRENGTHS[name]:g}"] if title == Kind.REGULARIZERS else []
+        listing.add_row(name, summary, *strength)
+    return listing
+
+
+def _plain(text: str) -> str:
+    """A line of a docstring without its markup; formulas are left out."""
+    text = re.sub(r"\s*,?\s*:math:`[^`]*`", "", text)
+    return re.sub(r"(:\w+:)?`+([^`]*)`+", r"\2", text)

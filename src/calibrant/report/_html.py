@@ -1,0 +1,55 @@
+"""What every page is made of: templates, style, scripts and plotly, in one file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from calibrant._checks import InputError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+__all__ = ["TEMPLATES", "environment", "plotly_script", "read_parts"]
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def environment(*folders: Path) -> "Environment":
+    """Return what fills templates: it escapes every text and forgets none.
+
+    Parameters
+    ----------
+    folders
+        Where the templates are; the first that has one wins.
+    """
+    try:
+        import jinja2
+    except ImportError as error:
+        raise InputError(_advice("jinja2")) from error
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+
+
+def read_parts(folder: Path, names: Sequence[str]) -> str:
+    """Join style sheets or scripts, each of which starts on a line of its own."""
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+
+
+def plotly_script() -> str:
+    """Return the script of the installed plotly, which draws the charts."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise InputError(_advice("plotly")) from error
+    # The only way to end a script element from within; absent from known versions.
+    return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def _advice(package: str) -> str:
+    return (
+        f"the report needs {package}, which is not installed. "
+        'Install what it draws with: pip install "calibrant[report]".'
+    )

@@ -1,0 +1,302 @@
+"""What to do about what was found."""
+
+import math
+from dataclasses import dataclass
+
+from calibrant.metrics.bands import coverage_range, rows_for_coverage
+from calibrant.metrics.conditional import WorstGroup
+from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.target_grid import TargetGrid
+from calibrant.report.own._groups import fault_words, place_words
+from calibrant.report.own._texts import amount, counted, percent, span
+from calibrant.report.own.diagnosis import Diagnosis, diagnose
+
+__all__ = ["Advice", "advice"]
+
+_SPREAD = "predicted spread"
+_RECALIBRATE = "calibrant recalibrate model/ recent.csv --out model2/"
+_FIX = "calibrant compare predictions.csv --target y --mean mu --std sigma --fix"
+_EVALUATE = "calibrant evaluate model/ labeled.csv"
+_COMPARE = "calibrant compare predictions.csv --target y --mean mu --std sigma"
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing to do.
+
+    Parameters
+    ----------
+    title
+        The thing in a few words.
+    text
+        Why, and what to mind.
+    command
+        A line that does it, with names to be replaced; empty where there is none.
+    """
+
+    title: str
+    text: str
+    command: str = ""
+
+
+def advice(
+    card: Scorecard, *, kind: str, before: Scorecard | None = None
+) -> tuple[Advice, ...]:
+    """Say what to do, the most pressing first; decided from the card alone.
+
+    The rules, on the status of :func:`~calibrant.report.own.diagnosis.diagnose`:
+
+    1. With ``before``: say what the recalibration changed, and whether to keep it.
+    2. ``few``: measure on as many rows as 90 % +- 5 points takes.
+    3. A fault that is not sure: measure on more rows first, then as follows.
+    4. ``narrow``, ``wide`` and ``misshapen``: recalibrate on rows that are new to the
+       model; after a recalibration, do it on more and newer rows. Narrow intervals of a
+       model that was just trained may also come of too long a training.
+    5. ``shifted``: find out why, train on newer rows, recalibrate until then.
+    6. A group that is badly calibrated although the rest is not: more rows or a feature
+       that tells it apart; where it is a group of predicted spread, another network.
+    7. Rounded or capped targets: what the numbers mean then.
+    8. ``trusted``: nothing to mend, and how to keep watching; how sure this is.
+
+    Parameters
+    ----------
+    card
+        The measures.
+    kind
+        The command they come from: fit, evaluate, recalibrate or compare.
+    before
+        The measures of the same rows before they were recalibrated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from calibrant.metrics.evaluate import evaluate
+    >>> card = evaluate((np.zeros(5), np.ones(5)), np.linspace(-1, 1, 5))
+    >>> [each.title for each in advice(card, kind="fit")]
+    ['Measure on more rows']
+    """
+    found = diagnose(card)
+    parts = []
+    if before is not None:
+        parts.append(_changed(card, before))
+    if found.everywhere and not found.sure:
+        parts.append(_first_more_rows(card, found, kind))
+    parts += _BY_STATUS[found.status](card, found, kind)
+    if found.group is not None and not found.everywhere:
+        parts.append(_group(found.group))
+    if card.grid is not None:
+        parts.append(_grid(card.grid))
+    if found.status in ("trusted", "uneven"):
+        parts.append(_watch(card, kind))
+    return tuple(parts)
+
+
+def _changed(card: Scorecard, before: Scorecard) -> Advice:
+    """Whether the recalibration helped."""
+    old, new = _times_floor(before), _times_floor(card)
+    numbers = (
+        f"The calibration error went from {old:.1f} to {new:.1f} times what a perfect "
+        f"model shows, the coverage of the 90 % intervals from "
+        f"{percent(before['coverage_90'])} to {percent(card['coverage_90'])}."
+    )
+    if not diagnose(before).seen:
+        return Advice(
+            "Keep what you had",
+            f"{numbers} The predictions showed no fault before, so the change is "
+            "within what chance does.",
+        )
+    if card["calibration_error"] < before["calibration_error"]:
+        return Advice(
+            "Use the recalibrated one", f"The recalibration helped. {numbers}"
+        )
+    return Advice(
+        "Keep what you had",
+        f"The recalibration did not help. {numbers} Look whether the rows that it was "
+        "learned from are like these.",
+    )
+
+
+def _few(card: Scorecard, _: Diagnosis, kind: str) -> list[Advice]:
+    low, high = coverage_range(0.9, card.n)
+    text = (
+        f"On {counted(card.n)} even a perfect model shows anything from "
+        f"{span(low, high)} for its 90 % intervals. "
+        f"{rows_for_coverage(0.9, 0.05):,} rows pin that down to 5 points, "
+        f"{rows_for_coverage(0.9, 0.03):,} to 3, and {rows_for_coverage(0.9, 0.02):,} "
+        "to 2."
+    )
+    return [Advice("Measure on more rows", text, _again(kind))]
+
+
+def _first_more_rows(card: Scorecard, found: Diagnosis, kind: str) -> Advice:
+    text = (
+        f"{percent(found.chance)} of perfect models look as bad as this by chance on "
+        f"{counted(card.n)}. If other rows show the same, act on it."
+    )
+    return Advice("Measure on more rows first", text, _again(kind))
+
+
+def _narrow(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
+    parts = [
+        _recalibrate(
+            kind,
+            "to widen the intervals",
+            "It widens the intervals to what they promise.",
+        )
+    ]
+    if kind == "fit":
+        parts.append(
+            Advice(
+                "Or train for calibration",
+                "Too narrow intervals on new rows often mean that the network has "
+                "learned its training rows by heart. Let the strength of the "
+                "regularizer be chosen, train for fewer epochs, or use more rows.",
+                "calibrant fit data.csv --target y --strength auto",
+            )
+        )
+    return parts
+
+
+def _wide(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
+    what = (
+        "The intervals are on the safe side, and wider than they need to be: "
+        "narrower ones would hold what they promise and say more."
+    )
+    return [_recalibrate(kind, "to tighten the intervals", what)]
+
+
+def _misshapen(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
+    what = (
+        "It bends the predicted law to any shape. Targets with a long tail, such as "
+        "prices, often do better as logarithms."
+    )
+    return [_recalibrate(kind, "to change the shape", what)]
+
+
+def _shifted(card: Scorecard, found: Diagnosis, kind: str) -> list[Advice]:
+    side = "low" if found.lean > 0 else "high"
+    bias = card["bias"]
+    size = "" if math.isnan(bias) else f", by {amount(abs(bias))} on average"
+    text = (
+        f"The predictions are too {side}{size}. Mostly the rows differ from those of "
+        "the training: they are newer, from another place, or measured in another way. "
+        "Look for what changed, and train again with rows like these."
+    )
+    return [
+        Advice("Find out what changed", text),
+        _recalibrate(
+            kind,
+            "until then",
+            "It moves the predictions back, for all rows alike.",
+        ),
+    ]
+
+
+def _nothing(card: Scorecard, found: Diagnosis, _: str) -> list[Advice]:
+    if found.status == "uneven":
+        return []
+    text = (
+        "No fault can be seen in these rows."
+        if not found.seen
+        else "What can be seen is too small to matter: promised and observed "
+        f"frequencies differ by {100 * found.gap:.1f} points. Only "
+        f"{counted(card.n)} make it visible."
+    )
+    return [Advice("Use the intervals as they are", text)]
+
+
+_BY_STATUS = {
+    "few": _few,
+    "narrow": _narrow,
+    "wide": _wide,
+    "misshapen": _misshapen,
+    "shifted": _shifted,
+    "trusted": _nothing,
+    "uneven": _nothing,
+}
+
+
+def _recalibrate(kind: str, purpose: str, what: str) -> Advice:
+    rows = rows_for_coverage(0.9, 0.05)
+    if kind == "recalibrate":
+        return Advice(
+            f"Recalibrate on other rows {purpose}",
+            f"{what} The rows that the recalibration was learned from are too few, or "
+            f"unlike these. Take more of the newest ones, at least {rows:,}.",
+            _RECALIBRATE,
+        )
+    if kind == "compare":
+        return Advice(
+            f"Recalibrate {purpose}",
+            f"{what} It is learned from rows whose target is known, at least {rows:,}; "
+            "judge it on others.",
+            _FIX,
+        )
+    return Advice(
+        f"Recalibrate {purpose}",
+        f"{what} It takes seconds and no training, and at least {rows:,} labeled rows "
+        "that the model has not seen. Judge the result on other rows again.",
+        _RECALIBRATE,
+    )
+
+
+def _group(worst: WorstGroup) -> Advice:
+    what = f"Where {place_words(worst)}, {fault_words(worst.group)}."
+    if worst.key == _SPREAD:
+        return Advice(
+            "Do not trust the differences in width",
+            f"{what} The predicted spread does not follow the real one: recalibration "
+            "treats all rows alike and cannot mend that. Try another network, more "
+            "rows, or features that tell sure rows from unsure ones.",
+        )
+    return Advice(
+        "Be careful with one group",
+        f"{what} Recalibration treats all rows alike and cannot mend that. More "
+        "training rows of this group help, or a feature that tells what is special "
+        "about it; until then do not rely on the intervals there.",
+    )
+
+
+def _grid(grid: TargetGrid) -> Advice:
+    capped = grid.lower_cap is not None or grid.upper_cap is not None
+    more = (
+        " What lies beyond such an end is not known, so predictions beyond it cannot "
+        "be judged."
+        if capped
+        else ""
+    )
+    return Advice(
+        "Mind that the target is not continuous",
+        f"It is {grid.describe()}. The calibration is judged with that in mind: each "
+        f"target stands for the interval that was rounded to it.{more} Record finer "
+        "values if you can.",
+    )
+
+
+def _watch(card: Scorecard, kind: str) -> Advice:
+    low, high = coverage_range(0.9, card.n)
+    spare = max(0.9 - low, high - 0.9)
+    sure = (
+        f"These {counted(card.n)} pin the 90 % coverage down to {100 * spare:.1f} "
+        "points. Data drifts: "
+    )
+    if kind == "compare":
+        return Advice(
+            "Keep watching", f"{sure}measure new rows in the same way.", _COMPARE
+        )
+    return Advice(
+        "Keep watching",
+        f"{sure}measure newly labeled rows now and then. The command ends with exit "
+        f"code 1 when the coverage is off by more than it should; take at least "
+        f"{rows_for_coverage(0.9, 0.03):,} rows for a tolerance of 0.03.",
+        f"{_EVALUATE} --require-coverage 0.9 --tolerance 0.03",
+    )
+
+
+def _again(kind: str) -> str:
+    return _COMPARE if kind == "compare" else _EVALUATE
+
+
+def _times_floor(card: Scorecard) -> float:
+    error = card.measure("calibration_error")
+    return error.value / (error.floor or 1.0)

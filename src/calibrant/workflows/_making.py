@@ -1,0 +1,132 @@
+"""How a model of a table was made: what its folder and its report say about it."""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from calibrant._version import __version__
+from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.estimator.table_model import TableModel
+from calibrant.metrics.scorecard import Scorecard
+from calibrant.tables import Source
+
+__all__ = ["UNSEEN", "curves", "how_made", "settings_of", "summary"]
+
+#: Why rows are new to a model, by how they were set aside.
+UNSEEN = {
+    "file": "They come from a file of their own, which the model has not seen.",
+    "time": "They are the latest rows, set aside before the training.",
+    "group": "They are whole groups, chosen at random and set aside before the "
+    "training.",
+    "random": "They were chosen at random and set aside before the training.",
+}
+_PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow")
+# Neither changes the numbers.
+_SILENT = ("progress", "callbacks")
+
+
+def how_made(
+    source: Source,
+    regressor: CalibratedRegressor,
+    *,
+    rows: int,
+    command: str | None,
+) -> dict[str, Any]:
+    """Describe the making of a model, as JSON can hold it.
+
+    Parameters
+    ----------
+    source
+        The table that it was trained on.
+    regressor
+        Fitted.
+    rows
+        Number of rows that it was trained on.
+    command
+        The command line, if there was one.
+    """
+    return {
+        "table": source.name,
+        "sha256": checksum(source),
+        "rows": rows,
+        "seed": _seed(regressor),
+        "command": command,
+        "changed": _changed(regressor),
+        "epochs": max(len(each.loss) for each in regressor.history_),
+        "interrupted": any(each.interrupted for each in regressor.history_),
+        "versions": versions(),
+    }
+
+
+def _seed(regressor: CalibratedRegressor) -> int:
+    seed = regressor.random_state
+    return seed if isinstance(seed, int) else 0
+
+
+def _changed(regressor: CalibratedRegressor) -> dict[str, str]:
+    """Parameters that differ from the defaults."""
+    default = CalibratedRegressor().get_params(deep=False)
+    return {
+        name: repr(value)
+        for name, value in regressor.fitted_parameters_.items()
+        if name not in _SILENT and repr(value) != repr(default[name])
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions that numbers may depend on."""
+    found = {name: version(name) for name in _PACKAGES}
+    return {"calibrant": __version__, "python": platform.python_version(), **found}
+
+
+def checksum(source: Source) -> str | None:
+    """SHA-256 of a file; None for what is no file."""
+    path = source.path
+    if path is None:
+        return None
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def summary(card: Scorecard) -> dict[str, Any]:
+    """Return the numbers of a scorecard that a model's folder keeps."""
+    names = ("coverage_50", "coverage_90", "calibration_error", "rmse", "nll", "crps")
+    return {
+        "rows": card.n,
+        "measures": {
+            name: {
+                part: getattr(card.measure(name), part)
+                for part in ("value", "floor", "low", "high", "p_value")
+            }
+            for name in names
+            if card[name] == card[name] and abs(card[name]) != float("inf")
+        },
+    }
+
+
+def curves(regressor: CalibratedRegressor) -> Mapping[str, list[float]]:
+    """Training curves of the model: those of its first stack."""
+    history = regressor.history_[0]
+    named = {"loss": history.loss, "on rows held back": history.held_out_score}
+    return {name: values for name, values in named.items() if values}
+
+
+def settings_of(model: TableModel) -> dict[str, str]:
+    """Say what makes a model again, by name."""
+    about = model.about
+    changed = about.get("changed", {})
+    lines = {
+        "Command": about.get("command"),
+        "Table": about.get("table"),
+        "SHA-256 of the table": about.get("sha256"),
+        "Rows learned from": f"{about['rows']:,}" if "rows" in about else None,
+        "Seed": about.get("seed"),
+        "Strength of the regularizer": f"{model.regressor.strength_:g}",
+        "Settings": ", ".join(f"{n}={v}" for n, v in changed.items()) or "the defaults",
+        "Epochs": about.get("epochs"),
+        "Versions": ", ".join(f"{n} {v}" for n, v in about.get("versions", {}).items()),
+    }
+    return {name: str(text) for name, text in lines.items() if text is not None}

@@ -1,0 +1,375 @@
+"""From a table to a model, its scorecard and its report."""
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calibrant._checks import InputError
+from calibrant.estimator._settings import check_settings
+from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.estimator.table_model import TableModel
+from calibrant.metrics.scorecard import Scorecard
+from calibrant.report.own.page import own_page
+from calibrant.storage import check_writable
+from calibrant.tables import (
+    Roles,
+    Source,
+    Style,
+    TableEncoder,
+    open_source,
+    read_target,
+    read_times,
+)
+from calibrant.tables.column import Column
+from calibrant.workflows._labeled import Labeled, look_columns, read_labeled
+from calibrant.workflows._making import (
+    UNSEEN,
+    curves,
+    how_made,
+    settings_of,
+    summary,
+)
+from calibrant.workflows._set_aside import set_aside
+from calibrant.workflows.measured import (
+    column_lines,
+    measure,
+    own_report,
+    plain_words,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["TableFit", "fit_table"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """What :func:`fit_table` gives.
+
+    Attributes
+    ----------
+    model
+        Predicts tables; see :class:`TableModel`.
+    card
+        How it did on the rows that were set aside; None if there were none.
+    notes
+        What was unusual: bad cells, an interrupted training, ordered rows.
+    folder, page
+        Where the model and its report were written, if they were.
+    interrupted
+        Whether the training was ended by hand.
+    """
+
+    model: TableModel
+    card: Scorecard | None
+    notes: tuple[str, ...]
+    folder: Path | None = None
+    page: Path | None = None
+    interrupted: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What was done with each column of the table."""
+        return self.model.encoder.columns
+
+    def words(self) -> str:
+        """Say in plain words whether its intervals can be trusted."""
+        if self.card is None:
+            return "No rows were set aside, so nothing is known about new rows."
+        return plain_words(self.card)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the model as plain dictionaries, lists and numbers."""
+        return {
+            "model": None if self.folder is None else str(self.folder),
+            "report": None if self.page is None else str(self.page),
+            "interrupted": self.interrupted,
+            "words": self.words(),
+            "notes": list(self.notes),
+            "columns": [vars(line) for line in column_lines(self.model.encoder)],
+            "scorecard": None if self.card is None else self.card.to_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A table, read; ``known`` are those of its rows that have a target."""
+
+    source: Source
+    target: str
+    data: "pa.Table"
+    known: npt.NDArray[np.int64]
+    y: Array
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        lost = self.data.num_rows - len(self.known)
+        return (f"{lost:,} rows without a target were left out.",) if lost else ()
+
+    def column(self, name: str) -> Any:  # noqa: ANN401  (of pyarrow)
+        self.source.check_columns([name])
+        return self.data[name]
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Rows to learn from and rows to measure on."""
+
+    learned: npt.NDArray[np.int64]
+    held: npt.NDArray[np.int64]
+    times: Array | None
+    groups: npt.NDArray[np.int64] | None
+    how: str
+
+
+def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
+    table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
+    *,
+    target: str,
+    out: str | os.PathLike[str] | None = None,
+    test: float = 0.2,
+    test_table: Any | None = None,  # noqa: ANN401
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    time: str | None = None,
+    group: str | None = None,
+    day_first: bool | None = None,
+    style: Style | None = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: bool | None = None,
+    command: str | None = None,
+    **settings: Any,  # noqa: ANN401  (parameters of CalibratedRegressor)
+) -> TableFit:
+    """Train on a table, measure on rows that were set aside, and write a report.
+
+    Columns may be numbers, booleans, categories and dates, with gaps; what was done
+    with each of them is in ``columns`` of the result. What is learned about them (the
+    median for gaps, the levels of a category) comes from the rows to learn from alone.
+
+    Interrupted by hand (Ctrl-C), it goes on with the best model so far.
+
+    Parameters
+    ----------
+    table
+        A path of a CSV (also .gz) or Parquet file, a data frame of pandas or polars,
+        a table of pyarrow, or columns by name.
+    target
+        Column to predict. Rows without a value in it are left out.
+    out
+        Folder for model and report; None writes nothing.
+    test
+        Share of the rows that is set aside to measure on; 0 for none.
+    test_table
+        Measure on this table instead.
+    drop, categorical
+        Columns not to use, and columns to take as names though they hold numbers.
+    time
+        Column with the time of each row: the latest rows are set aside, and folds are
+        stretches of time.
+    group
+        Column that says which rows belong together (a patient, a site): they are never
+        on both sides of a cut. It is no feature.
+    day_first
+        Whether 03/04/2025 is the third of April; None finds out where it can.
+    style
+        How a text file is written; None finds out.
+    seed
+        The same seed gives the same model and report.
+    overwrite
+        Replace a model that is in the folder.
+    progress
+        Show progress; None for a terminal only.
+    command
+        What the report says that makes it again; None for this call.
+    **settings
+        Parameters of :class:`CalibratedRegressor`: ``strength="auto"``, ``epochs``,
+        ``network``, ``recalibrator``, ``bounds``, ...
+
+    Returns
+    -------
+    TableFit
+        The model, its scorecard, and where they were written.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 200)
+    >>> noise = np.random.default_rng(0).normal(size=200)
+    >>> table = {"x": x, "kind": ["a", "b"] * 100, "y": x + 0.1 * noise}
+    >>> done = fit_table(table, target="y", epochs=5, progress=False)
+    >>> print(done.words())
+    Your 90 % intervals held ... % of 40 unseen rows; a perfect model would show ...
+    >>> [column.kind for column in done.columns]
+    ['number', 'category', 'target']
+    """
+    if out is not None:
+        check_writable(out, overwrite=overwrite)
+    regressor = _regressor(settings, seed, progress)
+    roles = Roles(
+        drop=tuple(drop),
+        categorical=tuple(categorical),
+        time=time,
+        group=group,
+        day_first=day_first,
+    )
+    rows = _read(table, target, style)
+    cut = _cut(rows, roles, 0 if test_table is not None else test, seed)
+    model, x, notes = _train(rows, cut, roles, regressor, command)
+    fitted = TableFit(
+        model=model,
+        card=None,
+        notes=notes,
+        # Already now, so that nothing is lost if the measurement is interrupted.
+        folder=None if out is None else model.save(out, overwrite=overwrite),
+        interrupted=any(each.interrupted for each in regressor.history_),
+    )
+    if test_table is not None:
+        source = model.open(test_table, style=style)
+        labeled = read_labeled(model, source, seed=seed, progress=progress)
+        return _measured(fitted, labeled, source.name, "file")
+    if not len(cut.held):
+        return fitted
+    return _measured(fitted, _held(rows, cut, model, x), rows.source.name, cut.how)
+
+
+def _regressor(
+    settings: Mapping[str, Any], seed: int, progress: bool | None
+) -> CalibratedRegressor:
+    """Make the regressor, and refuse settings before the table is read."""
+    known = CalibratedRegressor._get_param_names()
+    unknown = sorted(set(settings) - set(known))
+    if unknown:
+        raise InputError(
+            f"fit_table has no settings {', '.join(unknown)}. Besides its own it takes "
+            f"the parameters of CalibratedRegressor: {', '.join(known)}."
+        )
+    choices = {"random_state": seed, "progress": progress, **settings}
+    regressor = CalibratedRegressor(**choices)
+    check_settings(regressor)
+    return regressor
+
+
+def _read(table: Any, target: str, style: Style | None) -> _Rows:  # noqa: ANN401
+    source = open_source(table, style=style, expect=[target])
+    data = source.read()
+    if not data.num_rows:
+        raise InputError(f"{source.name} has a header but no rows below it.")
+    y = read_target(data[target], target=target, name=source.name, style=source.style)
+    return _Rows(source, target, data, np.flatnonzero(~np.isnan(y)), y)
+
+
+def _cut(rows: _Rows, roles: Roles, share: float, seed: int) -> _Cut:
+    times = groups = None
+    if roles.time is not None:
+        times = read_times(
+            rows.column(roles.time),
+            time=roles.time,
+            name=rows.source.name,
+            style=rows.source.style,
+            day_first=roles.day_first,
+        )
+    if roles.group is not None:
+        groups = _codes(rows.column(roles.group))
+    learned, held = set_aside(rows.known, share, seed=seed, times=times, groups=groups)
+    y = rows.y[learned]
+    if np.ptp(y) == 0:
+        raise InputError(
+            f"{rows.source.name}: the target is {y[0]:g} in all rows to learn from, so "
+            "there is nothing to predict. Choose another column."
+        )
+    how = "time" if times is not None else "group" if groups is not None else "random"
+    return _Cut(learned, held, times, groups, how)
+
+
+def _codes(column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401  (of pyarrow)
+    """Number the values of a column; missing ones are a value of their own."""
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
+    return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
+
+
+def _train(
+    rows: _Rows,
+    cut: _Cut,
+    roles: Roles,
+    regressor: CalibratedRegressor,
+    command: str | None,
+) -> tuple[TableModel, Array, tuple[str, ...]]:
+    """Learn the columns, then the regressor; also give all rows, encoded."""
+    name, target = rows.source.name, rows.target
+    encoder = TableEncoder.learn(
+        rows.data.take(cut.learned),
+        target=target,
+        roles=roles,
+        style=rows.source.style,
+        name=name,
+        rows=1 + cut.learned,
+    )
+    # What is bad in these rows stands in the table of the columns.
+    x = encoder.encode(rows.data, name=name, style=rows.source.style)
+    notes = list(rows.notes)
+    with _heard(notes):
+        regressor.fit(
+            x[cut.learned],
+            rows.y[cut.learned],
+            time=None if cut.times is None else cut.times[cut.learned],
+            groups=None if cut.groups is None else cut.groups[cut.learned],
+        )
+    about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
+    return TableModel(regressor, encoder, target, about), x, tuple(notes)
+
+
+@contextmanager
+def _heard(notes: list[str]) -> Iterator[None]:
+    """Turn warnings of the training into notes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    notes.extend(str(each.message) for each in caught)
+
+
+def _held(rows: _Rows, cut: _Cut, model: TableModel, x: Array) -> Labeled:
+    held = cut.held
+    return Labeled(
+        x=x[held],
+        y=rows.y[held],
+        rows=1 + held,
+        looks=look_columns(model.encoder, rows.data.take(held), x[held]),
+        total=len(held),
+    )
+
+
+def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> TableFit:
+    """Measure the model, and put scorecard and report into its folder."""
+    model = fitted.model
+    measured = measure(model.law(labeled.x), labeled, seed=model.about["seed"])
+    notes = (*fitted.notes, *measured.notes)
+    card = measured.card
+    model = model.with_regressor(model.regressor, scorecard=summary(card))
+    done = replace(fitted, model=model, card=card, notes=notes)
+    if fitted.folder is None:
+        return done
+    contents = own_report(
+        "fit",
+        measured,
+        source=source,
+        target=model.target,
+        unseen=UNSEEN[how],
+        settings=settings_of(model),
+        columns=column_lines(model.encoder),
+        notes=notes,
+        training=curves(model.regressor),
+    )
+    model.save(fitted.folder, page=own_page(contents), overwrite=True)
+    return replace(done, page=fitted.folder / "report.html")

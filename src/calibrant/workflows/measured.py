@@ -1,0 +1,146 @@
+"""Predicted laws of rows with known targets, measured and drawn."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.metrics.bands import coverage_range
+from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import Scorecard
+from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
+from calibrant.tables import TableEncoder
+from calibrant.workflows._labeled import Labeled
+
+__all__ = ["Measured", "column_lines", "measure", "own_report", "plain_words"]
+
+#: With so many columns, a search for faults in all of them takes longer than the rest.
+_MOST_LOOKS = 60
+_LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """How predictions did on rows with known targets.
+
+    Attributes
+    ----------
+    card
+        All numbers, each beside what a perfect model shows.
+    predictions
+        Medians and intervals of the rows.
+    notes
+        What was unusual about the rows.
+    """
+
+    card: Scorecard
+    predictions: Predictions
+    notes: tuple[str, ...]
+
+
+def measure(law: AbstractDistribution, labeled: Labeled, *, seed: int = 0) -> Measured:
+    """Measure predicted laws, batch shape ``(n,)``, on their rows.
+
+    Parameters
+    ----------
+    law
+        Predictions for the rows.
+    labeled
+        The rows.
+    seed
+        Of what is randomized in the measurement.
+    """
+    looks = dict(list(labeled.looks.items())[:_MOST_LOOKS])
+    notes = labeled.notes
+    if len(looks) < len(labeled.looks):
+        notes += (
+            f"Faults were looked for within the first {_MOST_LOOKS} of "
+            f"{len(labeled.looks)} columns.",
+        )
+    groups = {_free_name(n, looks): v for n, v in labeled.groups.items()}
+    card = evaluate(law, labeled.y, features=looks, groups=groups, seed=seed)
+    quantiles = law.quantiles(_LEVELS).numpy()
+    low_90, low_50, center, high_50, high_90 = np.moveaxis(quantiles, -1, 0)
+    predictions = Predictions(
+        row=labeled.rows,
+        y=labeled.y,
+        center=center,
+        low_50=low_50,
+        high_50=high_50,
+        low_90=low_90,
+        high_90=high_90,
+    )
+    return Measured(card, predictions, notes)
+
+
+def _free_name(name: str, taken: Mapping[str, object]) -> str:
+    return f"{name} (as grouped)" if name in taken else name
+
+
+def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
+    """Say in one sentence whether the intervals hold what they promise.
+
+    Examples
+    --------
+    >>> import torch
+    >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
+    >>> card = evaluate((torch.zeros(400), torch.ones(400)), noise)
+    >>> print(plain_words(card))
+    Your 90 % intervals held 89.2 % of 400 unseen rows; a perfect model would show ...
+    """
+    low, high = coverage_range(0.9, card.n)
+    held = 100 * card["coverage_90"]
+    return (
+        f"Your 90 % intervals held {held:.1f} % of {card.n:,} {which}; a perfect model "
+        f"would show {100 * low:.0f} to {100 * high:.0f} %."
+    )
+
+
+def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:
+    """Say what was done with each column."""
+    return tuple(
+        ColumnLine(name=c.name, kind=c.kind, used=c.used, done=c.done)
+        for c in encoder.columns
+    )
+
+
+def own_report(
+    kind: Literal["fit", "evaluate", "recalibrate", "compare"],
+    measured: Measured,
+    *,
+    source: str | Path,
+    target: str,
+    unseen: str,
+    settings: Mapping[str, str],
+    **more: Any,  # noqa: ANN401  (other fields of the contents)
+) -> OwnReport:
+    """Gather what the page shows.
+
+    Parameters
+    ----------
+    kind
+        Which command it is for.
+    measured
+        The rows that were measured.
+    source, target
+        Names of their file and of the target's column.
+    unseen
+        Why these rows were new to the model.
+    settings
+        What makes it again.
+    **more
+        ``before``, ``columns``, ``notes``, ``training`` of :class:`OwnReport`.
+    """
+    return OwnReport(
+        kind=kind,
+        source=str(source),
+        target=target,
+        card=measured.card,
+        predictions=measured.predictions,
+        unseen=unseen,
+        settings=settings,
+        **more,
+    )
