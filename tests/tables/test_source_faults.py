@@ -38,7 +38,7 @@ FAULTS = {
     "feeds in cells": (b'a,b\n"x\ny\nz",2\n\n1\n', r"row 2: .* has 1\."),
     "title": (b"My table\na,b\n1,2\n", r"row 1: .* has 2\. Check that the first line"),
     "open quote": (b'a,b\n1,2\n3,"x\n4,5\n', r"row 2: a quote is opened and not"),
-    "stray quote": (b'a,b\n1,"x\n2,"y"\n3,z\n', r"row 1: text stands behind a clos"),
+    "stray quote": (b'a,b\n1,"x\n2,"y"\n3,z\n', r"row 1: text stands behind a closing"),
     "NUL": (b"a,b\n1,2\n3,\x004\n", r"own.csv, row 2, column 'b': .* a NUL byte"),
     "NUL in header": (b"a,b\x00\n" + b"1,2\n" * 9, r"name of column 2 holds a NUL"),
     "Latin-1": (b"a,b\n1,x\n\nc,gr\xf6\n", r"row 2, column 'b': .* UTF-8.* 0xF6"),

@@ -26,9 +26,9 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
     Parameters
     ----------
     name
-        A name from ``DATA_SETS``; or a path (a ``Path``, or text that ends in ``.csv``
-        or ``.csv.gz`` or names a folder). A CSV is UTF-8 with commas, a header, and
-        finite numbers only. ``"path.csv#column"`` names its target as well.
+        A name from ``DATA_SETS``; or a path (a ``Path``, or text that ends in ``.csv``,
+        ``.csv.gz``, ``.tsv`` or ``.parquet``, or names a folder) of a table of finite
+        numbers. ``"path.csv#column"`` names its target as well.
     target
         Column of a CSV that is the target; None takes the last one.
 
@@ -66,8 +66,8 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
         info = DATA_SETS[str(name)]
     except KeyError as error:
         raise input_error(
-            f"data: {error.args[0]} Your own data needs a path that ends in .csv or "
-            ".csv.gz."
+            f"data: {error.args[0]} Your own data needs a path that ends in .csv, "
+            ".csv.gz, .tsv or .parquet."
         ) from None
     if target is not None and target != info.target:
         raise input_error(
@@ -103,7 +103,9 @@ def _as_path(name: str | os.PathLike[str]) -> tuple[Path | None, str | None]:
             f"{type(name).__name__}. The names are {', '.join(DATA_SETS)}."
         )
     parts = re.fullmatch(
-        r"(.+\.csv(?:\.gz)?)(?:#(.*))?", name, flags=re.DOTALL | re.IGNORECASE
+        r"(.+\.(?:csv|tsv|parquet)(?:\.gz)?)(?:#(.*))?",
+        name,
+        flags=re.DOTALL | re.IGNORECASE,
     )
     if parts:
         return Path(parts[1]).expanduser(), parts[2]

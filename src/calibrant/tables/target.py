@@ -60,8 +60,16 @@ def read_target(
     parsed = parse_numbers(cells, style)
     if parsed.bad is not None:
         where = f"{name}, row {{row:,}}, column {shown(target)}"
-        where = f"{where}: the {what}"
-        raise _no_number(cells, parsed, where=where, style=style, first_row=first_row)
+        raise _no_number(
+            cells,
+            parsed,
+            where=f"{where}: the {what}",
+            style=style,
+            first_row=first_row,
+            otherwise="Correct the cell, or leave it empty."
+            if what == "target"
+            else "Correct the cell.",
+        )
     return parsed.values
 
 
@@ -123,7 +131,13 @@ def read_times(
 
 
 def _no_number(
-    cells: pa.Array, parsed: Parsed, *, where: str, style: Style, first_row: int
+    cells: pa.Array,
+    parsed: Parsed,
+    *,
+    where: str,
+    style: Style,
+    first_row: int,
+    otherwise: str,
 ) -> "InputError":
     bad = np.flatnonzero(np.isnan(parsed.values) if parsed.bad is None else parsed.bad)
     texts = [cell_text(cells, int(place)) for place in islice(bad, 20)]
@@ -133,5 +147,5 @@ def _no_number(
         advice = "Most of the column looks like text: choose a column of numbers."
     return input_error(
         f"{where.format(row=first_row + int(bad[0]))} must be a number, "
-        f"got {shown(texts[0])}. {advice or 'Correct the cell, or leave it empty.'}"
+        f"got {shown(texts[0])}. {advice or otherwise}"
     )
