@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["MOST_ROWS", "Labeled", "labels", "look_columns", "read_labeled"]
 
 Array = npt.NDArray[np.float64]
+# Kinds whose first feature is the column itself, and what it is called then.
+_LOOKS = {"number": "{}", "boolean": "{}", "date": "{} (days since the first)"}
 #: So many rows tell the calibration error to a thousandth of what matters.
 MOST_ROWS = 100_000
 
@@ -124,10 +126,13 @@ def look_columns(
     places = {name: place for place, name in enumerate(encoder.feature_names)}
     looks = {}
     for column in encoder.columns:
-        if column.used and column.kind == "category":
+        if not column.used:
+            continue
+        if column.kind == "category":
             looks[column.name] = labels(data[column.name])
-        elif column.used and column.name in places:
-            looks[column.name] = x[:, places[column.name]]
+        elif column.kind in _LOOKS:
+            name = _LOOKS[column.kind].format(column.name)
+            looks[name] = x[:, places[column.features[0]]]
     return looks
 
 

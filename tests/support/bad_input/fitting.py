@@ -1,0 +1,202 @@
+"""Tables and options that ``calibrant fit`` cannot learn from."""
+
+from bad_input.case import TINY, Case, Content
+from bad_input.houses import houses
+
+__all__ = ["FITTING"]
+
+FIT = "fit bad.csv --target price --out new"
+
+
+def _refused(kind: str, content: str, says: str, more: str = "") -> Case:
+    command = f"{FIT} {more}".strip()
+    return Case(kind=kind, command=command, files={"bad.csv": content}, says=says)
+
+
+def _option(
+    kind: str, more: str, says: str, files: dict[str, Content] | None = None
+) -> Case:
+    command = f"fit houses.csv --target price --out new {more}".strip()
+    return Case(kind=kind, command=command, files=files or {}, says=says)
+
+
+def _handled(
+    kind: str, content: str, says: str, column: str | None = None, more: str = ""
+) -> Case:
+    shown = "" if column is None else " --json"
+    return Case(
+        kind=kind,
+        command=" ".join(f"{FIT} --drop id {more} {TINY}{shown}".split()),
+        code=0,
+        files={"bad.csv": content},
+        column=column,
+        makes=("new",),
+        says=says,
+    )
+
+
+_TARGET = (
+    Case(
+        kind="a misspelled target",
+        command="fit houses.csv --target prise --out new",
+        says="'price'",
+    ),
+    Case(
+        kind="a target in capitals",
+        command="fit houses.csv --target PRICE --out new",
+        says="'price'",
+    ),
+    Case(
+        kind="a target that is like no column",
+        command="fit houses.csv --target yield --out new",
+        says="yield",
+    ),
+    Case(
+        kind="a target of text",
+        command="fit houses.csv --target zone --out new",
+        says="row 1",
+    ),
+    Case(
+        kind="a target of dates",
+        command="fit houses.csv --target day --out new",
+        says="row 1",
+    ),
+    _refused("one text in the target", houses({(7, "price"): "sold"}), "row 7"),
+    _refused("a formula in the target", houses({(7, "price"): "=1+1"}), "row 7"),
+    _refused("an infinite target", houses({(7, "price"): "inf"}), "row 7"),
+    _refused("a target too large for a number", houses({(7, "price"): "1e999"}), "row 7"),
+    _refused("a constant target", houses({(None, "price"): "5"}), "nothing to predict"),
+    _refused("no row with a target", houses({(None, "price"): "NA"}), "0 rows"),
+    _refused("one row", houses(rows=1), "1 rows"),
+    _refused("too few rows", houses(rows=15), "15 rows"),
+    _handled(
+        "rows without a target",
+        houses({(7, "price"): "", (9, "price"): "NA"}),
+        "2 rows without a target",
+    ),
+)
+_FEATURES = (
+    _refused(
+        "only texts that are all different",
+        houses(columns=["id", "price"]),
+        "",
+    ),
+    _refused("nothing left to use", houses(columns=["zone", "price"]), "", "--drop zone"),
+    _handled(
+        "a formula in a column of numbers",
+        houses({(7, "size"): '=HYPERLINK(""http://x"")'}).replace('=HYP', '"=HYP').replace('x"")', 'x"")"'),
+        "=HYPERLINK",
+        "size",
+    ),
+    _handled("a text in a column of numbers", houses({(7, "size"): "big"}), "big", "size"),
+    _handled("an infinite number", houses({(7, "size"): "-inf"}), "", "size"),
+    _handled("a date that is none", houses({(7, "day"): "2024-02-31"}), "", "day"),
+    _handled("a column without any value", houses({(None, "size"): "NA"}), "", "size"),
+    _handled("a column that is always the same", houses({(None, "size"): "8"}), "", "size"),
+    _handled("missing values", houses({(7, "size"): "", (8, "size"): "?"}), "", "size"),
+    _handled(
+        "a header that is a formula",
+        houses(names={"size": "=1+1"}),
+        "",
+        "=1+1",
+    ),
+    _handled(
+        "a header with a path in it",
+        houses(names={"size": "../../etc/passwd"}),
+        "",
+        "../../etc/passwd",
+    ),
+    _handled(
+        "numbers of 300 digits",
+        houses({(7, "size"): "9" * 300}),
+        "",
+        "size",
+    ),
+    _handled(
+        "-999 for missing, and said so",
+        houses({(7, "size"): "-999"}),
+        "",
+        "size",
+        "--missing -999",
+    ),
+)
+_COLUMNS = (
+    _option("--drop of a column that is not there", "--drop siez", "'size'"),
+    _option("--drop of the target", "--drop price", "price"),
+    _option("--categorical of a column that is not there", "--categorical zoen", "'zone'"),
+    _option("--time-column of a column that is not there", "--time-column date", "date"),
+    _option("--time-column of text", "--time-column zone", "row 1"),
+    _option("--time-column that is the target", "--time-column price", "price"),
+    _refused("--time-column with a gap", houses({(7, "day"): ""}), "row 7", "--time-column day"),
+    _refused("--time-column that is always the same", houses({(None, "day"): "2024-01-01"}), "", "--time-column day"),
+    _option("--group of a column that is not there", "--group patient", "patient"),
+    _refused("--group with one group", houses({(None, "zone"): "north"}), "", "--group zone"),
+    _option("--time-column and --group at once", "--time-column day --group zone", ""),
+    _refused(
+        "days and months that cannot be told apart",
+        houses({(None, "day"): "03/04/2025"}),
+        "",
+        "--time-column day",
+    ),
+)
+_TEST = (
+    _option("--test of more than all rows", "--test 1.5", "1.5"),
+    _option("--test below 0", "--test -0.1", "-0.1"),
+    _option("--test that leaves too few rows", "--test 0.95", "rows"),
+    _option("--test that is no number", "--test some", "some"),
+    _option("--test of not a number", "--test nan", "nan"),
+    _option("--test-file that is not there", "--test-file t.csv --epochs 1", "t.csv"),
+    _option(
+        "--test-file without the target",
+        "--test-file t.csv --epochs 1",
+        "price",
+        {"t.csv": houses(columns=["size", "rooms", "zone", "day", "id"])},
+    ),
+)
+_MODEL = (
+    _option("a misspelled network", "--network deep_ensembel", "deep_ensemble"),
+    _option("a misspelled recalibrator", "--recalibrator bta", "beta"),
+    _option("--strength that is no number", "--strength strong", "strong"),
+    _option("--strength below 0", "--strength -1", "-1"),
+    _option("--strength that is not a number", "--strength nan", "nan"),
+    _option("--hidden that is no number", "--hidden x", "'x'"),
+    _option("--hidden of 0 units", "--hidden 0", "0"),
+    _option("--hidden of a million million units", "--hidden 1000000000000", ""),
+    _option("--epochs 0", "--epochs 0", "--epochs"),
+    _option("--members 0", "--members 0", "--members"),
+    _option("--seed below 0", "--seed -1", "--seed"),
+    _option("--seed that is too large", "--seed 99999999999999999999", ""),
+    _option("a misspelled transform", "--target-transform lgo", "log"),
+    _refused("log of a target below 0", houses({(7, "price"): "-3"}), "", "--target-transform log"),
+    _option("--lower above --upper", "--lower 2 --upper 1", ""),
+    _option("targets below --lower", "--lower 300", "300"),
+)
+_PLACE = (
+    Case(
+        kind="--out that is there already",
+        command="fit houses.csv --target price",
+        says="--force",
+    ),
+    Case(
+        kind="--out that is a file",
+        command="fit houses.csv --target price --out houses.csv",
+        says="is a file",
+    ),
+    Case(
+        kind="--out with files of somebody else, and --force",
+        command="fit houses.csv --target price --out mine --force",
+        files={"mine/thesis.txt": "years of work"},
+        says="thesis.txt",
+    ),
+    Case(
+        kind="--out below a file",
+        command="fit houses.csv --target price --out houses.csv/new",
+        says="",
+    ),
+)
+_USAGE = (
+    Case(kind="no --target", command="fit houses.csv", says="--target"),
+    Case(kind="a misspelled option", command="fit houses.csv --tagret price", says="--target"),
+    Case(kind="a misspelled command", command="fti houses.csv", says="fit"),
+)
+FITTING = (*_TARGET, *_FEATURES, *_COLUMNS, *_TEST, *_MODEL, *_PLACE, *_USAGE)

@@ -1,0 +1,287 @@
+"""Folders of models from strangers: cut, edited, or forged with right checksums."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from bad_input.case import Case
+from safetensors.torch import load, save
+
+from calibrant import CalibratedRegressor
+
+__all__ = ["STRANGERS"]
+
+Edit = Callable[[Any], None]
+_BLANK = "0" * 64
+
+
+def _copied(path: Path) -> Path:
+    shutil.copytree(path.parent / "model", path)
+    return path
+
+
+def _forged(edit: Edit) -> Callable[[Path], None]:
+    """A model whose description was changed by one who knows of checksums."""
+
+    def make(path: Path) -> None:
+        manifest = _copied(path) / "model.json"
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+        edit(content)
+        _seal(manifest, content)
+
+    return make
+
+
+def _seal(manifest: Path, content: dict[str, Any]) -> None:
+    content["checksums"]["model.json"] = {"sha256": _BLANK}
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    own = hashlib.sha256(f"{text}\n".encode()).hexdigest()
+    before, _, after = f"{text}\n".rpartition(_BLANK)
+    manifest.write_bytes(f"{before}{own}{after}".encode())
+
+
+def _forged_arrays(edit: Edit, *, listed: bool = True) -> Callable[[Path], None]:
+    """A model whose arrays were changed, with right checksums."""
+
+    def make(path: Path) -> None:
+        place = _copied(path) / "arrays.safetensors"
+        arrays = load(place.read_bytes())
+        edit(arrays)
+        packed = save(arrays)
+        place.write_bytes(packed)
+        content = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        if listed:
+            content["arrays"] = {
+                name: f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}"
+                for name, each in arrays.items()
+            }
+        content["checksums"]["arrays.safetensors"] = {
+            "bytes": len(packed),
+            "sha256": hashlib.sha256(packed).hexdigest(),
+        }
+        _seal(path / "model.json", content)
+
+    return make
+
+
+def _forged_bytes(packed: bytes) -> Callable[[Path], None]:
+    """A model whose file of arrays is these bytes, with right checksums."""
+
+    def make(path: Path) -> None:
+        (_copied(path) / "arrays.safetensors").write_bytes(packed)
+        content = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        content["checksums"]["arrays.safetensors"] = {
+            "bytes": len(packed),
+            "sha256": hashlib.sha256(packed).hexdigest(),
+        }
+        _seal(path / "model.json", content)
+
+    return make
+
+
+def _edited_text(path: Path) -> None:
+    manifest = _copied(path) / "model.json"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"price"', '"prize"'), encoding="utf-8")
+
+
+def _cut(name: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        place = _copied(path) / name
+        place.write_bytes(place.read_bytes()[:-50])
+
+    return make
+
+
+def _without(name: str) -> Callable[[Path], None]:
+    def make(path: Path) -> None:
+        (_copied(path) / name).unlink()
+
+    return make
+
+
+def _flipped(path: Path) -> None:
+    place = _copied(path) / "arrays.safetensors"
+    content = bytearray(place.read_bytes())
+    content[-1] ^= 1
+    place.write_bytes(bytes(content))
+
+
+def _other_kind(path: Path) -> None:
+    x = np.linspace(0, 1, 40)[:, None]
+    CalibratedRegressor(
+        epochs=1, members=1, hidden=(4,), folds=2, progress=False, random_state=0
+    ).fit(x, x[:, 0]).save(path)
+
+
+def _set(*keys: str | int, to: object) -> Edit:
+    def edit(content: Any) -> None:
+        for key in keys[:-1]:
+            content = content[key]
+        content[keys[-1]] = to
+
+    return edit
+
+
+def _newer(content: Any) -> None:
+    content["format_version"] = 99
+
+
+def _renamed_array(arrays: Any) -> None:
+    name = next(iter(arrays))
+    arrays["../../etc/passwd"] = arrays.pop(name)
+
+
+def _poisoned(arrays: Any) -> None:
+    for values in arrays.values():
+        values.fill_(float("nan"))
+
+
+def _reshaped(arrays: Any) -> None:
+    arrays["inputs.center"] = torch.zeros(3, dtype=torch.float64)
+
+
+def _header(text: str) -> bytes:
+    return len(text).to_bytes(8, "little") + text.encode()
+
+
+_HUGE = '{"x":{"dtype":"F64","shape":[99999999999,99999999999],"data_offsets":[0,8]}}'
+
+
+def _case(
+    kind: str,
+    make: Callable[[Path], None],
+    says: str,
+    command: str = "info stranger",
+    code: int = 2,
+    makes: tuple[str, ...] = (),
+) -> Case:
+    return Case(
+        kind=kind,
+        command=command,
+        files={"stranger": make},
+        says=says,
+        code=code,
+        makes=makes,
+    )
+
+
+_PREDICT = "predict stranger houses.csv -o out.csv"
+_D, _R, _E = "description", "regressor", "encoder"
+STRANGERS = (
+    Case(kind="a model that is not there", command="info modle", says="no folder"),
+    Case(kind="a file for a model", command="info houses.csv", says="is a file"),
+    Case(
+        kind="a folder that is no model",
+        command="info mine",
+        files={"mine/a.txt": ""},
+        says="model.json",
+    ),
+    _case("a model without its arrays", _without("arrays.safetensors"), "missing"),
+    _case("a model without its description", _without("model.json"), "missing"),
+    _case("arrays that were cut short", _cut("arrays.safetensors"), "bytes"),
+    _case("a description that was cut short", _cut("model.json"), "JSON"),
+    _case("a bit that was flipped in the arrays", _flipped, "checksum"),
+    _case("a description that was edited", _edited_text, "checksum"),
+    _case("a model of another kind", _other_kind, "TableModel"),
+    _case("a model of a newer calibrant", _forged(_newer), "upgrade"),
+    _case(
+        "forged: a target that is no text", _forged(_set(_D, "target", to=5)), "target"
+    ),
+    _case(
+        "forged: a target that is a path",
+        _forged(_set(_D, "target", to="../../etc/passwd")),
+        "",
+    ),
+    _case("forged: no columns", _forged(_set(_D, _E, "columns", to=[])), ""),
+    _case(
+        "forged: columns that are no list", _forged(_set(_D, _E, "columns", to="x")), ""
+    ),
+    _case(
+        "forged: a column called as a path",
+        _forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
+        "../../etc/passwd",
+        _PREDICT,
+    ),
+    _case(
+        "forged: a column of a kind that is not there",
+        _forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
+        "kind",
+    ),
+    _case("forged: no encoder", _forged(lambda c: c[_D].pop(_E)), "encoder"),
+    _case("forged: about that is no mapping", _forged(_set(_D, "about", to=[1])), "about"),
+    _case(
+        "forged: a scorecard without its numbers",
+        _forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
+        "",
+    ),
+    _case(
+        "forged: about of other types",
+        _forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
+        "",
+    ),
+    _case(
+        "forged: a million million features",
+        _forged(_set(_D, _R, "features", to=10**12)),
+        "",
+    ),
+    _case(
+        "forged: hidden layers of a million million units",
+        _forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
+        "weights",
+    ),
+    _case(
+        "forged: a million members",
+        _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**6)),
+        "",
+    ),
+    _case(
+        "forged: a network that is not there",
+        _forged(_set(_D, _R, "parameters", "network", to="os.system")),
+        "os.system",
+    ),
+    _case(
+        "forged: a parameter that is not there",
+        _forged(_set(_D, _R, "parameters", "__class__", to="x")),
+        "",
+    ),
+    _case(
+        "forged: a recalibrator that is not there",
+        _forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
+        "",
+    ),
+    _case(
+        "forged: members that are not there",
+        _forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
+        "members",
+    ),
+    _case("forged: an array called as a path", _forged_arrays(_renamed_array), ""),
+    _case(
+        "forged: an array that is not listed",
+        _forged_arrays(_renamed_array, listed=False),
+        "not listed",
+    ),
+    _case("forged: an array of another shape", _forged_arrays(_reshaped), "", _PREDICT),
+    _case("forged: weights that are not numbers", _forged_arrays(_poisoned), "", _PREDICT),
+    _case("forged: arrays of a huge shape", _forged_bytes(_header(_HUGE) + bytes(8)), ""),
+    _case(
+        "forged: a header of arrays of a huge size",
+        _forged_bytes((2**62).to_bytes(8, "little") + b"{}"),
+        "",
+    ),
+    _case("forged: a pickle instead of arrays", _forged_bytes(b"\x80\x04cos\nsystem\n."), ""),
+    _case(
+        "forged: nested ten thousand deep",
+        lambda path: _nested(path),
+        "JSON",
+    ),
+)
+
+
+def _nested(path: Path) -> None:
+    (_copied(path) / "model.json").write_text("[" * 100_000, encoding="utf-8")
