@@ -92,7 +92,7 @@ def worst_words(worst: WorstGroup, *, everywhere: bool) -> str:
             f"all groups were searched).{more if everywhere else ''}"
         )
     return (
-        f"{text} Among so many groups chance alone does that (p {_relation(p_value)}), "
+        f"{text} Chance alone can do that (p {_relation(p_value)}), "
         "so no group is known to be badly calibrated."
     )
 

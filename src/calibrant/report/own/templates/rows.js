@@ -61,7 +61,7 @@ const Rows = (() => {
       guide, points(x, false), points(x, true),
     ], layout({
       hovermode: "closest", hoverdistance: 12,
-      xaxis: axis(order ? "rows, by predicted median" : `predicted median of ${target}`, { range, ...(order ? { tickformat: "d" } : {}) }),
+      xaxis: axis(order ? "rows, by predicted median" : `predicted median of ${target}`, { range, ...(order ? { tickformat: "d" } : {}), ...(order && size < 10 ? { dtick: 1 } : {}) }),
       yaxis: axis(target, { range: [bottom, top] }),
     }));
   }

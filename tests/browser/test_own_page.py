@@ -1,0 +1,239 @@
+"""The page on own data in a real browser: charts, controls, looks, hostile names."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from calibrant.report.own.page import write_own_page
+from own_contents import N, gridded, hostile, of_law, recalibrated, with_group
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHARTS = ("curve-chart", "histogram-chart", "rows-chart", "group-chart")
+CONTENTS = {
+    "group": with_group,
+    "before": lambda: replace(recalibrated(), training={"loss": [3.0, 2.0, 1.0]}),
+    "hostile": hostile,
+    "gridded": gridded,
+    "two": lambda: of_law("good", 2),
+    "endless": lambda: replace(
+        of_law("narrow"),
+        predictions=replace(of_law("narrow").predictions, high_90=np.full(N, np.inf)),
+    ),
+}
+
+
+@dataclass
+class Tab:
+    """An open page, with everything that it complained of or asked for."""
+
+    page: "Page"
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def texts(self, place: str) -> list[str]:
+        return self.page.locator(place).all_text_contents()
+
+    def label(self, name: str) -> str:
+        return self.page.locator(f"#{name}").get_attribute("aria-label") or ""
+
+
+Open = Callable[..., Tab]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("own")
+    return {
+        name: write_own_page(folder / f"{name}.html", make())
+        for name, make in CONTENTS.items()
+    }
+
+
+@pytest.fixture
+def opened(browser: "Browser", pages: dict[str, Path]) -> Iterator[Open]:
+    contexts = []
+
+    def open_page(name: str, *, width: int = 1280, dark: bool = False) -> Tab:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        tab = Tab(context.new_page())
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto(pages[name].as_uri())
+        tab.page.locator("#rows-chart .scatterlayer .trace").first.wait_for()
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize("name", list(CONTENTS))
+def test_all_charts_are_drawn_without_network_or_complaints(
+    opened: Open, name: str
+) -> None:
+    tab = opened(name)
+    charts = [*CHARTS, *(["training-chart"] if name in {"before", "hostile"} else [])]
+    for chart in charts:
+        place = tab.page.locator(f"#{chart}")
+        marks = place.locator(".scatterlayer path, .barlayer path")
+        assert marks.count() > 0, chart
+        box = place.locator("svg.main-svg").first.bounding_box()
+        outer = place.bounding_box()
+        assert box is not None
+        assert outer is not None
+        assert box["width"] <= outer["width"] + 1
+        assert box["height"] <= outer["height"] + 1
+        assert place.get_attribute("aria-label")
+    assert tab.complaints == []
+    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def test_selects_change_the_charts(opened: Open) -> None:
+    tab = opened("group")
+    columns = tab.texts("#group-column option")
+    assert columns[0] == "kind"
+    assert set(columns) == {"kind", "size", "predicted spread"}
+    assert tab.label("group-chart").startswith("held by 90 % intervals, by kind: ")
+    assert tab.texts("#group-chart .ytick text") == ["flat ", "house ", "villa "]
+    tab.page.locator("#group-column").select_option(label="size")
+    assert len(tab.texts("#group-chart .ytick text")) == 4
+    tab.page.locator("#group-measure").select_option("below")
+    assert tab.label("group-chart").startswith("targets below the predicted median, ")
+    line = tab.page.locator("#curve-chart .scatterlayer .js-line").last
+    before = line.get_attribute("d")
+    tab.page.locator("#curve-view").select_option("gap")
+    assert line.get_attribute("d") != before
+    title = tab.page.locator("#rows-chart .xtitle")
+    assert title.text_content() == "rows, by predicted median"
+    tab.page.locator("#rows-view").select_option("scatter")
+    assert title.text_content() == "predicted median of price"
+    assert tab.complaints == []
+
+
+def test_a_row_tells_its_number_target_and_intervals(opened: Open) -> None:
+    tab = opened("two")
+    point = tab.page.locator("#rows-chart .scatterlayer path.point").last
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    label = tab.page.locator("#rows-chart .hoverlayer .hovertext")
+    label.first.wait_for()
+    text = label.first.text_content() or ""
+    assert text.startswith("Row ")
+    for part in ("target ", "median ", "50 %: ", "90 %: "):
+        assert part in text
+
+
+def test_an_interval_without_an_end_says_so(opened: Open) -> None:
+    tab = opened("endless")
+    tab.page.locator("#intervals .numbers summary").click()
+    assert tab.page.locator("#intervals td", has_text="∞").count() == 400
+    point = tab.page.locator("#rows-chart .scatterlayer path.point").nth(200)
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    label = tab.page.locator("#rows-chart .hoverlayer .hovertext")
+    label.first.wait_for()
+    assert (label.first.text_content() or "").endswith("to ∞")
+
+
+def test_hostile_names_are_shown_and_not_interpreted(opened: Open) -> None:
+    tab = opened("hostile")
+    tab.page.locator("#group-column").select_option(label="<b>bold</b>")
+    ticks = tab.texts("#group-chart .ytick text")
+    assert any(text.startswith("<img src=x") for text in ticks)
+    assert tab.page.locator("#group-chart .ytick text tspan").count() == 0
+    assert tab.texts("#rows-chart .ytitle")[0].startswith("<i>price</i>"[:10])
+    assert tab.texts("#training-chart .legendtext")[0].startswith("</script>")
+    assert tab.page.locator("svg a, main img, main a:not([href^='#'])").count() == 0
+    point = tab.page.locator("#group-chart .scatterlayer path.point").first
+    point.scroll_into_view_if_needed()
+    point.hover(force=True)
+    label = tab.page.locator("#group-chart .hoverlayer .hovertext")
+    label.first.wait_for()
+    text = label.first.text_content() or ""
+    assert text.startswith("<b>bold</b>")
+    assert "href='javascript:x'" in text
+    assert "%{x}" in text
+    assert tab.complaints == []
+
+
+def _background(tab: Tab) -> str:
+    script = "getComputedStyle(document.body).backgroundColor"
+    return str(tab.page.evaluate(script))
+
+
+def test_dark_follows_the_system_and_the_button(opened: Open) -> None:
+    light, dark = opened("group"), opened("group", dark=True)
+    assert _background(light) != _background(dark)
+    line = light.page.locator("#curve-chart .scatterlayer .js-line").last
+    color = line.evaluate("node => node.style.stroke")
+    light.page.locator("#theme").click()
+    assert _background(light) == _background(dark)
+    assert line.evaluate("node => node.style.stroke") != color
+    assert light.complaints + dark.complaints == []
+
+
+@pytest.mark.parametrize("name", ["before", "hostile", "two"])
+def test_a_phone_scrolls_tables_but_not_the_page(opened: Open, name: str) -> None:
+    tab = opened(name, width=390)
+    tab.page.evaluate(
+        "document.querySelectorAll('details').forEach((each) => { each.open = true; })"
+    )
+    widths = tab.page.evaluate(
+        "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+    )
+    assert widths[0] <= widths[1] == 390
+    assert tab.complaints == []
+
+
+def test_every_control_has_a_name_and_is_reached_by_tab(opened: Open) -> None:
+    tab = opened("group")
+    nameless = tab.page.evaluate(
+        """[...document.querySelectorAll("select, input, button")]
+        .filter((each) => each.offsetParent && !(each.labels?.length
+          || each.textContent.trim() || each.ariaLabel))
+        .map((each) => each.outerHTML)"""
+    )
+    assert nameless == []
+    script = "document.activeElement.id || document.activeElement.className"
+    tab.page.keyboard.press("Tab")
+    assert tab.page.evaluate(script) == "skip"
+    seen = set()
+    for _ in range(60):
+        tab.page.keyboard.press("Tab")
+        seen.add(str(tab.page.evaluate(script)))
+        if "copy-button" in seen:
+            break
+    wanted = {"theme", "curve-view", "rows-view", "group-column", "group-measure"}
+    assert seen >= wanted | {"scroll", "copy-button"}
+
+
+def test_a_command_is_copied_or_marked(opened: Open) -> None:
+    tab = opened("group")
+    box = tab.page.locator("#made .copy")
+    box.locator("button").click()
+    box.locator("button", has_text="ed").wait_for()
+    if box.locator("button").text_content() == "Marked":
+        marked = tab.page.evaluate("String(window.getSelection())")
+        assert marked.strip() == "calibrant fit houses.csv --target price --seed 0"
+
+
+def test_groups_are_sorted_by_their_heads(opened: Open) -> None:
+    tab = opened("group")
+    table = tab.page.locator("#groups table").first
+    table.locator("thead button", has_text="Rows").click()
+    rows = [
+        int(text) for text in table.locator("tbody td:nth-child(3)").all_inner_texts()
+    ]
+    assert rows == sorted(rows)

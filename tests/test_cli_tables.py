@@ -1,0 +1,228 @@
+"""The commands on tables: what people read, and what machines do."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from calibrant.cli import app
+from calibrant.cli._app import command_line, for_the_shell, run
+from calibrant.cli._options import complete_columns
+from calibrant.tables import write_table
+from homes import homes
+
+COMMANDS = (
+    *("fit", "predict", "evaluate", "recalibrate", "compare"),
+    *("info", "datasets", "reproduce", "methods"),
+)
+TINY = ["--epochs", "2", "--members", "1", "--hidden", "4"]
+WIDE = {"COLUMNS": "160", "TERM": "dumb"}
+runner = CliRunner()
+
+
+def invoke(*arguments: object, code: int = 0) -> Any:
+    result = runner.invoke(app, [str(each) for each in arguments], env=WIDE)
+    assert result.exit_code == code, result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tables and a model."""
+    folder = tmp_path_factory.mktemp("cli")
+    write_table(folder / "homes.csv", homes(150))
+    write_table(folder / "new.csv", homes(40, seed=1))
+    invoke(
+        *("fit", folder / "homes.csv", "--target", "price", "--out", folder / "model"),
+        *("--drop", "garden,id", "--quiet", *TINY),
+    )
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_an_example(command: str) -> None:
+    assert f"Example: calibrant {command}" in invoke(command, "--help").output
+
+
+def test_fit_speaks_to_people(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "model"
+    result = invoke(
+        *("fit", place / "homes.csv", "--target", "price", "--out", out, *TINY),
+        *("--lower", 0, "--strength", "0.5", "--categorical", "garden"),
+    )
+    for text in (
+        "what was done",
+        "looks like an identifier",
+        "rows within the 90 % interval",
+        "of 30 unseen rows; a perfect model would show",
+        f"Model:  {out}",
+        f"Report: {out / 'report.html'}",
+    ):
+        assert text in result.stdout
+    told = json.loads((out / "model.json").read_text())["description"]["about"]
+    assert told["changed"]["bounds"] == "(0.0, None)"
+    assert told["changed"]["strength"] == "0.5"
+
+
+def test_fit_speaks_to_machines(place: Path, tmp_path: Path) -> None:
+    result = invoke(
+        *("fit", place / "homes.csv", "--target", "price", "--out", tmp_path / "model"),
+        *("--json", "--test-file", place / "new.csv", *TINY),
+    )
+    told = json.loads(result.stdout)
+    assert told["scorecard"]["n"] == 40
+    assert [each["kind"] for each in told["columns"]][-1] == "target"
+    assert told["report"] == str(tmp_path / "model" / "report.html")
+    assert result.stderr == ""
+
+
+def test_quiet_says_nothing_and_verbose_everything(place: Path, tmp_path: Path) -> None:
+    arguments = ("evaluate", place / "model", place / "new.csv", "--report", "none")
+    assert invoke(*arguments, "--quiet").output == ""
+    assert "crps_reliability" in invoke(*arguments, "--verbose").stdout
+    assert not list(tmp_path.iterdir())
+
+
+def test_predict_writes_what_was_asked_for(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    result = invoke(
+        *("predict", place / "model", place / "new.csv", "-o", out),
+        *("--coverage", "0.8", "--quantiles", "0.5", "--keep", "id,price"),
+    )
+    table = pc.read_csv(out)
+    assert table.column_names == [
+        *("id", "price", "mean", "std", "lower_80", "upper_80", "q0.5")
+    ]
+    assert table["id"].to_pylist() == [f"h{row}" for row in range(40)]
+    assert f"Predictions: {out}" in result.stdout
+
+
+def test_predict_has_a_name_for_the_output(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = json.loads(
+        invoke("predict", place / "model", place / "new.csv", "--json").stdout
+    )
+    assert told["predictions"] == "new.predictions.csv"
+    assert told["rows"] == 40
+    assert Path("new.predictions.csv").exists()
+
+
+@pytest.mark.parametrize("talk", [[], ["--quiet"]], ids=["loud", "quiet"])
+def test_a_requirement_that_is_not_met_is_exit_code_1(
+    place: Path, tmp_path: Path, talk: list[str]
+) -> None:
+    far = homes(60, seed=2)
+    write_table(
+        tmp_path / "far.csv",
+        far.set_column(5, "price", pa.array(far["price"].to_numpy() + 1e4)),
+    )
+    arguments = ("evaluate", place / "model", tmp_path / "far.csv", "--report", "none")
+    gate = ("--require-coverage", "0.9", "--tolerance", "0.05", *talk)
+    result = invoke(*arguments, *gate, code=1)
+    assert "Requirement NOT met: the 90 % intervals held 0.0 % of 60 rows" in (
+        result.output
+    )
+    invoke(*arguments, "--require-coverage", "0.9", "--tolerance", "0.95")
+
+
+def test_recalibrate_shows_before_and_after(place: Path, tmp_path: Path) -> None:
+    model = tmp_path / "model"
+    invoke(
+        *("fit", place / "homes.csv", "--target", "price", "--out", model, "-q", *TINY)
+    )
+    result = invoke("recalibrate", model, place / "homes.csv")
+    for text in ("before", "after", "recent rows", "model-recalibrated"):
+        assert text in result.stdout
+    assert (tmp_path / "model-recalibrated" / "report.html").exists()
+    told = json.loads(invoke("info", tmp_path / "model-recalibrated", "--json").stdout)
+    assert told["about"]["recalibrated"]["rows"] == 150
+
+
+def test_compare_measures_and_mends(place: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.csv"
+    invoke(
+        *("predict", place / "model", place / "homes.csv", "-o", out, "-q"),
+        *("--keep", "price", "--keep", "city", "--quantiles", "0.1,0.9"),
+    )
+    page = tmp_path / "page.html"
+    plain = ("compare", out, "--target", "price", "--report", page)
+    result = invoke(*plain, "--mean", "mean", "--std", "std", "--by", "city")
+    assert "The 90 % intervals hold" in result.stdout
+    fixed = tmp_path / "fixed.csv"
+    result = invoke(
+        *(*plain, "--quantile", "0.1=q0.1", "--quantile", "q0.9=0.9", "--fix", fixed)
+    )
+    assert "recalibrated" in result.stdout
+    assert pc.read_csv(fixed).column_names[-2:] == [
+        *("q0.1_recalibrated", "q0.9_recalibrated")
+    ]
+    told = invoke(*plain, "--quantile", "0.1", code=2).stderr
+    assert told == (
+        "calibrant: --quantile takes LEVEL=COLUMN, as 0.05=q05; got '0.1'.\n"
+    )
+
+
+def test_info_says_what_a_model_is(place: Path) -> None:
+    result = invoke("info", place / "model")
+    assert "Predicts 'price' from 3 columns" in result.stdout
+    assert "Rows learned from: 120" in result.stdout
+    assert "Its 90 % intervals held" in result.stdout
+
+
+def test_datasets_are_listed_and_written(tmp_path: Path) -> None:
+    assert "concrete" in invoke("datasets").stdout
+    listed = json.loads(invoke("datasets", "--json").stdout)["datasets"]
+    assert {each["name"]: each["rows"] for each in listed}["yacht"] == 308
+    result = invoke("datasets", "yacht", "-o", tmp_path / "y.csv.gz", "--new", "0.25")
+    assert pc.read_csv(tmp_path / "y.csv.gz").num_rows == 231
+    assert pc.read_csv(tmp_path / "y-new.csv.gz").num_rows == 77
+    assert "--target residuary_resistance" in result.stdout
+    told = invoke("datasets", "yacht", "--new", "2", code=2).stderr
+    assert told == "calibrant: --new takes a share in [0, 1), as 0.3; got 2.\n"
+
+
+def test_columns_of_the_file_complete_options(place: Path) -> None:
+    context = typer.Context(typer.main.get_command(app))
+    assert list(complete_columns(context, "")) == []
+    context.params["table"] = place / "homes.csv"
+    assert list(complete_columns(context, "")) == homes(1).column_names
+    assert list(complete_columns(context, "ci")) == ["city"]
+    context.params["table"] = place / "nowhere.csv"
+    assert list(complete_columns(context, "")) == []
+
+
+def test_a_command_that_is_written_wrongly_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments, said in (
+        (["fit"], "calibrant fit: Missing"),
+        (["fit", "x.csv", "--target", "y", "--epoch", "3"], "No such option: --epoch"),
+        (["fitt"], "No such command"),
+        (["fit", "x.csv", "--target", "y", "--epochs", "0"], "--epochs"),
+    ):
+        monkeypatch.setattr(sys, "argv", ["calibrant", *arguments])
+        assert run() == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.count("\n") == 1
+        assert said in told.err
+        assert "--help." in told.err
+    monkeypatch.setattr(sys, "argv", ["calibrant"])
+    assert run() == 2
+    assert "Usage" in capsys.readouterr().out
+
+
+def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/calibrant", "fit", "my homes.csv"])
+    assert command_line() == "calibrant fit 'my homes.csv'"
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest", "fit"])
+    assert command_line() is None
+    assert for_the_shell("a\nb: pass overwrite=True") == "a b: use --force"
