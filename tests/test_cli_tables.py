@@ -155,7 +155,7 @@ def test_compare_measures_and_mends(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     plain = ("compare", out, "--target", "price", "--report", page)
     result = invoke(*plain, "--mean", "mean", "--std", "std", "--by", "city")
-    assert "The 90 % intervals hold" in result.stdout
+    assert "Your 90 % intervals held" in result.stdout
     fixed = tmp_path / "fixed.csv"
     result = invoke(
         *(*plain, "--quantile", "0.1=q0.1", "--quantile", "q0.9=0.9", "--fix", fixed)

@@ -47,7 +47,7 @@ def test_two_targets_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, TEXT)
     with pytest.raises(ValueError, match=r"named once, got target='a' and .*#b"):
         load(f"{path}#b", target="a")
-    with pytest.raises(ValueError, match=r"no column 'c'\. There are 'a', 'b', 'price'"):
+    with pytest.raises(ValueError, match=r"no column 'c'\. There are 'a', 'b', "):
         load(path, target="c")
 
 

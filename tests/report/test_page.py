@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,8 @@ from calibrant.report._page_summary import effects
 from calibrant.report.grid import Column, Entry, Grid
 from calibrant.report.page import write_page
 from page_records import at, five, folds, pair, record
+from sound_html import SoundPage
 
-VOID = {"meta", "link", "input", "br", "img", "circle", "path"}
 HOSTILE = "</script><b onload=x>&\"'"
 COMMAND = "calibrant reproduce --profile paper"
 
@@ -54,36 +53,6 @@ def _write(path: Path, records: Iterable[Record], **more: Any) -> str:
     return write_page(path, records=known, **options).read_text(encoding="utf-8")
 
 
-class _Page(HTMLParser):
-    """Collects elements and checks that each one is closed where it should be."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: dict[str, list[str]] = {}
-        self._open: list[str] = []
-        self.feed(text)
-        assert self._open == []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self._open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, Any]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self._open:
-            self.texts.setdefault(self._open[-1], []).append(data)
-
-    def values(self, name: str) -> list[str]:
-        return [a[name] or "" for _, a in self.elements if name in a]
-
-
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
     sweep = [record(strength=s, fold=f) for s in (1.0, 5.0) for f in range(2)]
@@ -97,7 +66,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_nothing_is_fetched_and_nothing_runs_from_attributes(whole: str) -> None:
-    page = _Page(whole)
+    page = SoundPage(whole)
     loads = [
         value
         for _, attributes in page.elements
@@ -114,7 +83,7 @@ def test_nothing_is_fetched_and_nothing_runs_from_attributes(whole: str) -> None
 
 
 def test_the_page_is_sound_html(whole: str) -> None:
-    page = _Page(whole)
+    page = SoundPage(whole)
     names = page.values("id")
     assert len(names) == len(set(names))
     for attribute in ("for", "aria-labelledby", "list"):
@@ -128,7 +97,7 @@ def test_the_page_is_sound_html(whole: str) -> None:
 
 
 def test_sections_follow_the_order_of_the_bar(whole: str) -> None:
-    page = _Page(whole)
+    page = SoundPage(whole)
     sections = [a["id"] for tag, a in page.elements if tag == "section"]
     assert sections == [
         "summary",
@@ -151,7 +120,7 @@ def test_tables_carry_values_details_and_emphasis(whole: str) -> None:
 
 
 def test_about_is_split_into_lines_and_blocks(whole: str) -> None:
-    page = _Page(whole)
+    page = SoundPage(whole)
     assert "one\ntwo" in page.texts["pre"]
     assert "calibrant reproduce" in page.texts["dd"]
 
@@ -187,7 +156,7 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         errata=[Erratum(place=HOSTILE, printed=HOSTILE, correct=HOSTILE)],
         about={HOSTILE: HOSTILE, "block": f"{HOSTILE}\n{HOSTILE}"},
     )
-    page = _Page(text)
+    page = SoundPage(text)
     assert "onload" not in {name for _, a in page.elements for name in a}
     assert "</script><b" not in text
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
@@ -202,7 +171,7 @@ def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path) -> No
 
 def test_nothing_at_all_says_what_fills_it(tmp_path: Path) -> None:
     text = _write(tmp_path / "report.html", [], verdicts=[])
-    page = _Page(text)
+    page = SoundPage(text)
     assert text.count(COMMAND) == 6
     assert not [tag for tag, _ in page.elements if tag in {"select", "table"}]
     assert len(text) < 100_000  # the charting library is left out
@@ -210,7 +179,7 @@ def test_nothing_at_all_says_what_fills_it(tmp_path: Path) -> None:
 
 def test_one_arm_has_curves_but_neither_effect_nor_sweep(tmp_path: Path) -> None:
     text = _write(tmp_path / "report.html", folds(record()))
-    ids = _Page(text).values("id")
+    ids = SoundPage(text).values("id")
     assert "curve-chart" in ids
     assert not {"effects", "sweep-form"} & set(ids)
     assert "at three strengths or more" in text

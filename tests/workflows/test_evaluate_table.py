@@ -34,7 +34,7 @@ def test_the_card_is_that_of_the_law(fitted: TableFit, tmp_path: Path) -> None:
         assert done.card[name] == pytest.approx(expected[name], rel=1e-6)
     day = "day (days since the first)"
     assert {"area", "city", "garden", day, "id"} <= set(done.card.groups)
-    labels = {group.label for group in done.card.groups["city (as grouped)"]}
+    labels = {group.label for group in done.card.groups["city"]}
     assert labels == {"Lima", "Oslo", "Rome"}
     assert done.page is not None
     assert "labeled.csv" in done.page.read_text()
@@ -70,6 +70,12 @@ def test_of_very_many_rows_a_choice_is_measured(fitted: TableFit) -> None:
     assert chosen.notes[-1] == "A random choice of 30 of 200 rows is measured."
     again = _labeled.read_labeled(fitted.model, source, most=30, seed=2)
     assert set(again.rows) != set(chosen.rows)
+
+
+def test_a_column_with_names_in_one_part_alone_has_names() -> None:
+    parts = [np.array([1.0, 2.0]), np.array(["x", "y"], dtype=object)]
+    assert list(_labeled._one_kind(parts)) == ["1.0", "2.0", "x", "y"]
+    assert _labeled._one_kind(parts[:1]).dtype == np.float64
 
 
 @pytest.mark.parametrize(

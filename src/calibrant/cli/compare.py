@@ -108,7 +108,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
     voice.notes(done.notes)
     if done.fixed is None or voice.silent:
         voice.card(done.card)
-        voice.say(done.card.verdict())
+        voice.say(done.words())
     else:
         titles = ("as they are", "recalibrated")
         voice.show(short_card(done.card, done.fixed, titles=titles))

@@ -93,7 +93,7 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option)
     voice.json(done.to_dict())
     voice.notes(done.notes)
     voice.card(done.card)
-    voice.say(done.card.verdict())
+    voice.say(done.words())
     if done.page is not None:
         voice.say(f"Report: {done.page}")
     if done.requirement is not None:

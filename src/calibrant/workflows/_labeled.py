@@ -105,7 +105,7 @@ def read_labeled(
             part = {"x": x, "y": y, "rows": batch.first_row + np.arange(len(y))}
             looks = look_columns(model.encoder, batch.data, x)
             part |= {f"look {name}": values for name, values in looks.items()}
-            part |= {f"by {name}": labels(batch.data[name]) for name in by}
+            part |= {f"by {name}": labels(batch.data[name], source) for name in by}
             kept.add({name: v[known] for name, v in part.items()}, random)
             bar.show(completed=batch.share)
     return _labeled(source, kept, findings, missing, most)
@@ -129,20 +129,33 @@ def look_columns(
         if not column.used:
             continue
         if column.kind == "category":
-            looks[column.name] = labels(data[column.name])
+            looks[column.name] = _names(data[column.name])
         elif column.kind in _LOOKS:
             name = _LOOKS[column.kind].format(column.name)
             looks[name] = x[:, places[column.features[0]]]
     return looks
 
 
-def labels(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401  (a column of pyarrow)
-    """Return numbers as numbers, and all else as text, missing ones as such."""
+def labels(column: Any, source: Source) -> npt.NDArray[Any]:  # noqa: ANN401
+    """Return a column of pyarrow to group rows by: numbers, or texts.
+
+    Parameters
+    ----------
+    column
+        The column.
+    source
+        Its table, which knows how numbers are written there.
+    """
+    try:
+        return read_target(column, target="", name=source.name, style=source.style)
+    except InputError:  # then its values are names
+        return _names(column)
+
+
+def _names(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        return np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     texts = pc.fill_null(pc.cast(column, pa.string()), "(missing)")
     return np.asarray(texts.to_pylist(), dtype=object)
 
@@ -184,13 +197,22 @@ class _Kept:
         self.parts, self.keys = [joined], [keys]
 
     def _joined(self) -> dict[str, npt.NDArray[Any]]:
-        names = self.parts[0]
-        return {n: np.concatenate([part[n] for part in self.parts]) for n in names}
+        return {
+            name: _one_kind([part[name] for part in self.parts])
+            for name in self.parts[0]
+        }
 
     def all(self) -> dict[str, npt.NDArray[Any]]:
         """Return the rows that were chosen."""
         self._cut()
         return self.parts[0]
+
+
+def _one_kind(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Join parts of a column; names in one of them make names of all."""
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [part.astype(str).astype(object) for part in parts]
+    return np.concatenate(parts)
 
 
 def _labeled(

@@ -23,7 +23,13 @@ from calibrant.tables import Source, Style, TableWriter, open_source, read_targe
 from calibrant.workflows._foreign import Foreign, read_predictions
 from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels
 from calibrant.workflows._making import checksum, versions
-from calibrant.workflows.measured import Measured, measure, own_report, plain_words
+from calibrant.workflows.measured import (
+    Measured,
+    judgment,
+    measure,
+    own_report,
+    plain_words,
+)
 from calibrant.workflows.predict_table import CHUNK, Wishes
 
 if TYPE_CHECKING:
@@ -62,9 +68,9 @@ class TableComparison:
 
     def words(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
-        said = plain_words(self.card, which="rows")
         if self.fixed is None:
-            return said
+            return judgment(self.card, which="rows")
+        said = plain_words(self.card, which="rows")
         after = plain_words(self.fixed, which="rows")
         return f"As they are: {said} Recalibrated: {after}"
 
@@ -128,8 +134,9 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     --------
     >>> random = np.random.default_rng(0)
     >>> table = {"y": random.normal(size=300), "m": [0.0] * 300, "s": [0.5] * 300}
-    >>> print(compare_table(table, target="y", mean="m", std="s").words())
-    Your 90 % intervals held 5... % of 300 rows; a perfect model would show 86 to 93 %.
+    >>> done = compare_table(table, target="y", mean="m", std="s")
+    >>> 0.5 < done.card["coverage_90"] < 0.7
+    True
     """
     source = open_source(table, style=style, expect=[target])
     source.check_columns(by)
@@ -139,7 +146,7 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     foreign = read_predictions(source, data, mean=mean, std=std, quantiles=quantiles)
     y = read_target(data[target], target=target, name=source.name, style=source.style)
     rows, notes = _measurable(source, y, seed)
-    labeled = _labeled(foreign, data, y, rows, by, notes)
+    labeled = _labeled(source, foreign, data, y, rows, by, notes)
     measured = measure(foreign.law(rows), labeled, seed=seed)
     after, path = None, None
     if fix is not None:
@@ -178,6 +185,7 @@ def _measurable(
 
 
 def _labeled(
+    source: Source,
     foreign: Foreign,
     data: "pa.Table",
     y: Array,
@@ -192,7 +200,7 @@ def _labeled(
         y=y[rows],
         rows=1 + rows,
         looks={},
-        groups={name: labels(data[name].take(rows)) for name in by},
+        groups={name: labels(data[name].take(rows), source) for name in by},
         total=len(rows),
         notes=notes,
     )

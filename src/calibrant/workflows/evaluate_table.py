@@ -17,9 +17,9 @@ from calibrant.workflows._making import settings_of
 from calibrant.workflows._model import as_model
 from calibrant.workflows.measured import (
     column_lines,
+    judgment,
     measure,
     own_report,
-    plain_words,
 )
 
 __all__ = ["Requirement", "TableEvaluation", "evaluate_table"]
@@ -97,7 +97,7 @@ class TableEvaluation:
 
     def words(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
-        return plain_words(self.card, which="rows")
+        return judgment(self.card, which="rows")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""

@@ -39,9 +39,9 @@ from calibrant.workflows._making import (
 from calibrant.workflows._set_aside import set_aside
 from calibrant.workflows.measured import (
     column_lines,
+    judgment,
     measure,
     own_report,
-    plain_words,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class TableFit:
         """Say in plain words whether its intervals can be trusted."""
         if self.card is None:
             return "No rows were set aside, so nothing is known about new rows."
-        return plain_words(self.card)
+        return judgment(self.card)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""

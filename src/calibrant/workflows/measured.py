@@ -11,11 +11,19 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
+from calibrant.report.own._verdict import verdict_words
 from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
 from calibrant.tables import TableEncoder
 from calibrant.workflows._labeled import Labeled
 
-__all__ = ["Measured", "column_lines", "measure", "own_report", "plain_words"]
+__all__ = [
+    "Measured",
+    "column_lines",
+    "judgment",
+    "measure",
+    "own_report",
+    "plain_words",
+]
 
 #: With so many columns, a search for faults in all of them takes longer than the rest.
 _MOST_LOOKS = 60
@@ -53,14 +61,17 @@ def measure(law: AbstractDistribution, labeled: Labeled, *, seed: int = 0) -> Me
     seed
         Of what is randomized in the measurement.
     """
-    looks = dict(list(labeled.looks.items())[:_MOST_LOOKS])
+    # What was asked for stands for itself.
+    looks = {n: v for n, v in labeled.looks.items() if n not in labeled.groups}
+    count = len(looks)
+    looks = dict(list(looks.items())[:_MOST_LOOKS])
     notes = labeled.notes
-    if len(looks) < len(labeled.looks):
+    if len(looks) < count:
         notes += (
-            f"Faults were looked for within the first {_MOST_LOOKS} of "
-            f"{len(labeled.looks)} columns.",
+            f"Faults were looked for within the first {_MOST_LOOKS} of {count} "
+            "columns.",
         )
-    groups = {_free_name(n, looks): v for n, v in labeled.groups.items()}
+    groups = labeled.groups
     card = evaluate(law, labeled.y, features=looks, groups=groups, seed=seed)
     quantiles = law.quantiles(_LEVELS).numpy()
     low_90, low_50, center, high_50, high_90 = np.moveaxis(quantiles, -1, 0)
@@ -76,10 +87,6 @@ def measure(law: AbstractDistribution, labeled: Labeled, *, seed: int = 0) -> Me
     return Measured(card, predictions, notes)
 
 
-def _free_name(name: str, taken: Mapping[str, object]) -> str:
-    return f"{name} (as grouped)" if name in taken else name
-
-
 def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
     """Say in one sentence whether the intervals hold what they promise.
 
@@ -89,7 +96,8 @@ def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
     >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
     >>> card = evaluate((torch.zeros(400), torch.ones(400)), noise)
     >>> print(plain_words(card))
-    Your 90 % intervals held 89.2 % of 400 unseen rows; a perfect model would show ...
+    Your 90 % intervals held 92.5 % of 400 unseen rows; a perfect model would show \
+87 to 93 %.
     """
     low, high = coverage_range(0.9, card.n)
     held = 100 * card["coverage_90"]
@@ -97,6 +105,11 @@ def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
         f"Your 90 % intervals held {held:.1f} % of {card.n:,} {which}; a perfect model "
         f"would show {100 * low:.0f} to {100 * high:.0f} %."
     )
+
+
+def judgment(card: Scorecard, *, which: str = "unseen rows") -> str:
+    """Say in plain words whether the intervals can be trusted, as the report does."""
+    return f"{plain_words(card, which=which)} {verdict_words(card)}"
 
 
 def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:

@@ -84,7 +84,8 @@ class Wishes:
         ):
             for value in values:
                 if not 0 < value < 1:
-                    hint = " Write 0.9 for 90 %." if value >= 1 else ""
+                    percent = f" Write {value / 100:g} for {value:g} %."
+                    hint = percent if 1 <= value < 100 else ""
                     raise InputError(
                         f"{name} must lie strictly between 0 and 1, got {value:g}."
                         f"{hint}"

@@ -46,7 +46,7 @@ def test_commands_are_those_of_the_kind() -> None:
     assert one.command == RECALIBRATE
     assert "at least 147 labeled rows" in one.text
     (fix,) = advice(card, kind="compare")
-    assert fix.command.endswith("--std sigma --fix")
+    assert fix.command.endswith("--std sigma --fix fixed.csv")
     (again,) = advice(card, kind="recalibrate")
     assert again.title == "Recalibrate on other rows to widen the intervals"
     assert "too few, or unlike these" in again.text

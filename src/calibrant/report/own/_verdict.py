@@ -10,7 +10,7 @@ from calibrant.report.own._texts import amount, counted, percent, span
 from calibrant.report.own.contents import OwnReport
 from calibrant.report.own.diagnosis import Diagnosis, diagnose
 
-__all__ = ["headline", "status_view", "tiles"]
+__all__ = ["headline", "status_view", "tiles", "verdict_words"]
 
 View = dict[str, Any]
 _LEVELS = (50, 80, 90, 95)
@@ -47,22 +47,34 @@ def headline(contents: OwnReport) -> str:
 
 def status_view(contents: OwnReport) -> View:
     """Name the status, and say in a sentence or two what it means."""
-    card, found = contents.card, diagnose(contents.card)
+    title, look, words = _judged(contents.card)
+    if contents.before is not None:
+        held = contents.before["coverage_90"]
+        words.append(f"Before the recalibration they held {percent(held)}.")
+    key = diagnose(contents.card).status
+    return {"key": key, "title": title, "look": look, "words": " ".join(words)}
+
+
+def verdict_words(card: Scorecard) -> str:
+    """Say in a sentence or two whether the intervals can be trusted, as the page."""
+    return " ".join(_judged(card)[2])
+
+
+def _judged(card: Scorecard) -> tuple[str, str, list[str]]:
+    """Name of the status, look of its badge, and sentences on what it means."""
+    found = diagnose(card)
     title, look = _BADGES[found.status]
     if found.everywhere and not found.sure:
         title, look = f"Perhaps {title.lower()}", "noise"
         words = [_hint(found)]
     else:
         words = [_meaning(card, found)]
-    if contents.before is not None:
-        held = contents.before["coverage_90"]
-        words.append(f"Before the recalibration they held {percent(held)}.")
     if card.grid is not None:
         words.append(
             f"The target is {card.grid.describe()}; it counts by the share of its "
             "interval."
         )
-    return {"key": found.status, "title": title, "look": look, "words": " ".join(words)}
+    return title, look, words
 
 
 def tiles(contents: OwnReport) -> list[View]:

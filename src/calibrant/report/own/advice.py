@@ -15,9 +15,12 @@ __all__ = ["Advice", "advice"]
 
 _SPREAD = "predicted spread"
 _RECALIBRATE = "calibrant recalibrate model/ recent.csv --out model2/"
-_FIX = "calibrant compare predictions.csv --target y --mean mu --std sigma --fix"
+_FIX = (
+    "calibrant compare predictions.csv --target y --mean mu --std sigma --fix fixed.csv"
+)
 _EVALUATE = "calibrant evaluate model/ labeled.csv"
 _COMPARE = "calibrant compare predictions.csv --target y --mean mu --std sigma"
+_FIX = f"{_COMPARE} --fix fixed.csv"
 
 
 @dataclass(frozen=True)
