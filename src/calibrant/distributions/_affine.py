@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from calibrant.contracts import PitValues
+from calibrant.distributions._outline import Around, Bumps, Tails
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 
@@ -82,6 +83,23 @@ class Affine(AbstractDistribution):
 
     def _survival(self, value: Tensor) -> Tensor:
         return self._base.survival(self._inside(value))
+
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        with torch.no_grad():
+            cdf, survival, height = self._base._tails(
+                self._inside(value), density=density
+            )
+            height = None if height is None else height / self._scale
+        return Tails(cdf, survival, height)
+
+    def _around(self, pit: PitValues) -> Around:
+        with torch.no_grad():
+            return Around(*(self._outside(each) for each in self._base._around(pit)))
+
+    def _bumps(self) -> Bumps:
+        centers, scales = self._base._bumps()
+        with torch.no_grad():
+            return Bumps(self._outside(centers), self._scale * scales)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         return self._base.log_prob(self._inside(value)) - self._scale.log()

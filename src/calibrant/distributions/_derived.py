@@ -1,10 +1,12 @@
 """What all laws share that are made from another law."""
 
 from abc import ABC
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from calibrant.distributions._gradient_probe import carries_gradient
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["DerivedDistribution"]
@@ -19,6 +21,8 @@ class DerivedDistribution(AbstractDistribution, ABC):
     """
 
     _base: AbstractDistribution
+    #: Moments that were computed already.
+    _kept: tuple[Tensor, ...] | None = None
 
     @property
     def base(self) -> AbstractDistribution:
@@ -37,3 +41,17 @@ class DerivedDistribution(AbstractDistribution, ABC):
     @property
     def _searched(self) -> bool:
         return self._base._searched
+
+    def _once(self, compute: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """Moments, computed once for the mean and the variance.
+
+        With a graph they are made anew: a graph serves one backward pass only.
+        """
+        if self._kept is not None:
+            return self._kept
+        moments = compute()
+        with torch.enable_grad():
+            learned = carries_gradient(self)
+        if not learned:
+            self._kept = moments
+        return moments

@@ -1,18 +1,26 @@
 """Quantiles of a mixture of any laws: roots between those of its components."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant.contracts import PitValues
+from calibrant.distributions._outline import Around
 from calibrant.distributions._refused_gradient import refuse_gradient
 from calibrant.distributions._root import solve_increasing, with_implicit_gradient
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 
-__all__ = ["Components", "mixture_quantile"]
+__all__ = [
+    "Components",
+    "mixture_around",
+    "mixture_ends",
+    "mixture_quantile",
+    "with_mixture_gradient",
+]
 
 #: Relative gap of a tail that counts as none: what a root reaches.
 _SETTLED = 1e-11
@@ -33,35 +41,65 @@ class Components(NamedTuple):
     log_density: Callable[[Tensor], Tensor | None]
 
 
+def mixture_around(each: Iterable[Around], weights: Tensor) -> Around:
+    """Bracket of a mixture's quantiles: all that its components say is around theirs.
+
+    Parameters
+    ----------
+    each
+        What each component says.
+    weights
+        Shape ``(k, *batch_shape)``.
+    """
+    pairs = list(zip(weights, each, strict=True))
+    low = [torch.where(weight > 0, around.low, torch.inf) for weight, around in pairs]
+    high = [
+        torch.where(weight > 0, around.high, -torch.inf) for weight, around in pairs
+    ]
+    shares = [
+        torch.where(weight > 0, weight * around.start, 0.0) for weight, around in pairs
+    ]
+    return Around(
+        reduce(torch.minimum, low),
+        reduce(torch.add, shares),
+        reduce(torch.maximum, high),
+    )
+
+
 def mixture_quantile(tail: Tensor, below: Tensor, mixture: Components) -> Tensor:
     """Smallest values with the given probability below them, or else above them.
+
+    By logarithms, so that no tail is too small, and with care for jumps and plateaus.
 
     Parameters
     ----------
     tail
-        Probabilities from 0 to 1/2, float64, of the shape of the result.
+        Probabilities inside (0, 1/2], float64, of the shape of the result.
     below
         Whether each lies below the value that is sought, same shape.
     mixture
         Its parts.
+
+    Returns
+    -------
+    Tensor
+        Without gradient.
     """
-    regular = torch.where(tail > 0, tail, 0.5)
     with torch.no_grad():
-        each = (_quantile(law, regular, below) for law in mixture.laws)
+        each = (_quantile(law, tail, below) for law in mixture.laws)
         low, high = _extremes(each, mixture.weights, tail)
         finite = low.isfinite() & (high - low).isfinite()
         inner = [torch.where(finite, end, 0.0) for end in (low, high)]
-        root = _search(regular, below, mixture, *inner)
-    found = _with_gradient(root, regular, below, mixture)
-    found = torch.where(finite, found, low / 2 + high / 2)
-    at_end = tail <= 0
-    if at_end.any():
-        level = torch.where(below, 0.0, 1.0).to(tail.dtype)
-        level = torch.where(at_end, level, 0.5)
-        each = (law._quantile(level) for law in mixture.laws)
-        low, high = _extremes(each, mixture.weights, tail)
-        found = torch.where(at_end, torch.where(below, low, high), found)
-    return found
+        root = _search(tail, below, mixture, *inner)
+        return torch.where(finite, root, low / 2 + high / 2)
+
+
+def mixture_ends(like: Tensor, below: Tensor, mixture: Components) -> Tensor:
+    """Ends of the support of each row, the lower one where ``below``."""
+    level = torch.where(below, 0.0, 1.0).to(like.dtype)
+    each = (law._quantile(level) for law in mixture.laws)
+    low, high = _extremes(each, mixture.weights, like)
+    return torch.where(below, low, high)
 
 
 def _quantile(law: AbstractDistribution, tail: Tensor, below: Tensor) -> Tensor:
@@ -116,9 +154,10 @@ def _search(
     return torch.where(gap < -_JUMP, root + step, root)
 
 
-def _with_gradient(
+def with_mixture_gradient(
     root: Tensor, tail: Tensor, below: Tensor, mixture: Components
 ) -> Tensor:
+    """Give quantiles the derivative of a root, or refuse it where there is none."""
     gap, log_tail = _gap_and_log_tail(root, tail, below, mixture)
     density = mixture.log_density(root)
     if density is not None:

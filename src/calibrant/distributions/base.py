@@ -8,6 +8,7 @@ from torch import Tensor
 from calibrant._checks import (
     ArrayLike,
     InputError,
+    UnsupportedError,
     as_levels,
     as_target,
     check_between,
@@ -15,11 +16,14 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import PitValues
+from calibrant.distributions._outline import Around, Bumps, Tails, pit_of_tail
 
 __all__ = ["AbstractDistribution"]
 
-# Quantiles that are asked for at once: a search costs little more for many of them.
+# Quantiles that are asked for at once, and of a law that searches in blocks of rows:
+# what it finds out about a row serves all of its levels.
 _LEVELS_AT_ONCE = 20_000
+_SEARCHED_AT_ONCE = 1_000_000
 
 
 class AbstractDistribution(ABC):
@@ -78,6 +82,43 @@ class AbstractDistribution(ABC):
 
     def _pit(self, value: Tensor) -> PitValues:
         return pit_from_cdf(self._cdf(value))
+
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        """Both tails at float64 values, and the density if asked, without gradient."""
+        height = None
+        with torch.no_grad():
+            if density:
+                try:
+                    height = self._log_prob(value).double().exp()
+                except UnsupportedError:
+                    height = None
+            cdf, survival = self._cdf(value).double(), self._survival(value).double()
+        return Tails(cdf, survival, height)
+
+    def _around(self, pit: PitValues) -> Around:
+        """Bracket of the quantiles at levels inside (0, 1), without gradient.
+
+        ``pit`` is float64 and broadcasts against ``batch_shape``.
+        """
+        shape = torch.broadcast_shapes(pit.cdf.shape, self.batch_shape)
+        cdf, survival = (tail.expand(shape) for tail in (pit.cdf, pit.survival))
+        below = cdf < survival
+        with torch.no_grad():
+            found = self._upper_quantile(torch.where(below, 0.5, survival)).double()
+            if below.any():
+                lower = self._quantile(torch.where(below, cdf, 0.5)).double()
+                found = torch.where(below, lower, found)
+        return Around(found, found, found)
+
+    def _bumps(self) -> Bumps:
+        """Where the cdf of each row rises, and over which distance."""
+        room = [1] * len(self.batch_shape)
+        tail = self._like.new_tensor([0.25, 0.5, 0.25], dtype=torch.float64)
+        below = torch.tensor([True, True, False], device=tail.device)
+        low, middle, high = self._around(
+            pit_of_tail(tail.view(-1, *room), below.view(-1, *room))
+        ).start
+        return Bumps(middle[None], (high - low)[None] / 1.35)
 
     @property
     def _searched(self) -> bool:
@@ -146,7 +187,8 @@ class AbstractDistribution(ABC):
                 "For a level per row use quantile()."
             )
         rows = max(1, self.batch_shape.numel())
-        at_once = max(1, _LEVELS_AT_ONCE // rows)
+        together = _SEARCHED_AT_ONCE if self._searched else _LEVELS_AT_ONCE
+        at_once = max(1, together // rows)
         room = [1] * len(self.batch_shape)
         found = [
             self._quantile(part.view(-1, *room).expand(-1, *self.batch_shape))

@@ -6,6 +6,7 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import PitValues
 from calibrant.distributions._derived import DerivedDistribution
+from calibrant.distributions._outline import Around, Bumps, Tails
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 
@@ -69,12 +70,12 @@ class Censored(DerivedDistribution):
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        return moments_by_values(self)[0].to(self.dtype)
+        return self._once(lambda: moments_by_values(self))[0].to(self.dtype)
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        return moments_by_values(self)[1].to(self.dtype)
+        return self._once(lambda: moments_by_values(self))[1].to(self.dtype)
 
     def _inside(self, value: Tensor) -> Tensor:
         return value.clamp(self._low, self._high)
@@ -99,6 +100,22 @@ class Censored(DerivedDistribution):
         survival = self._base._survival(self._inside(value))
         survival = torch.where(value < self._low, 1.0, survival)
         return torch.where(value >= self._high, 0.0, survival)
+
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        cdf, survival, height = self._base._tails(self._inside(value), density=density)
+        below, above = value < self._low, value >= self._high
+        cdf = torch.where(above, 1.0, torch.where(below, 0.0, cdf))
+        survival = torch.where(below, 1.0, torch.where(above, 0.0, survival))
+        if height is not None:  # a bound has a mass, and no density
+            height = torch.where(above | (value <= self._low), 0.0, height)
+        return Tails(cdf, survival, height)
+
+    def _around(self, pit: PitValues) -> Around:
+        return Around(*(self._inside(each) for each in self._base._around(pit)))
+
+    def _bumps(self) -> Bumps:
+        centers, scales = self._base._bumps()
+        return Bumps(self._inside(centers), scales)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         inside = self._inside(value)

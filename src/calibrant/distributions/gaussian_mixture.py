@@ -1,5 +1,7 @@
 """A mixture of normal laws: what an ensemble or dropout passes predict together."""
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
@@ -17,8 +19,21 @@ from calibrant.distributions._normal import (
     log_normal_density,
     log_scaled_density,
     normal_cdf,
-    normal_quantile,
 )
+from calibrant.distributions._normal_mixture import (
+    central_mean,
+    normal_around,
+    normal_score,
+    normal_tails,
+)
+from calibrant.distributions._outline import (
+    Around,
+    Bumps,
+    Tails,
+    pit_of_tail,
+    without_copies,
+)
+from calibrant.distributions._quantile_search import quantiles_by_search
 from calibrant.distributions._root import solve_increasing, with_implicit_gradient
 from calibrant.distributions._rows import joint_shape
 from calibrant.distributions.base import AbstractDistribution
@@ -154,31 +169,67 @@ class GaussianMixture(AbstractDistribution):
         means, stddevs, weights = self._against(value)
         return log_sum(weights, log_scaled_density(value - means, stddevs))
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        means, stddevs, weights = self._against(level)
-        shape = joint_shape(level.shape, self.batch_shape)
-        tail = torch.where(level < 0.5, level, 1 - level).expand(shape)
-        regular = torch.where(tail > 0, tail, 0.5)
-        sign = torch.where(level < 0.5, 1.0, -1.0).to(means.dtype)
-
-        def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
-            z = (x - means) / stddevs
-            log_tail = log_sum(weights, log_normal_cdf(sign * z))
-            log_density = log_sum(weights, log_normal_density(z) - stddevs.log())
-            gap = sign * (log_tail - regular.log())
-            return gap, (log_density - log_tail).exp()
-
-        # The mixture's quantile lies between those of its components.
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
         with torch.no_grad():
-            each = means + stddevs * sign * normal_quantile(regular)
-            low, high = torch.aminmax(each, dim=0)
-        root = solve_increasing(gap_and_slope, low, high)
-        result = with_implicit_gradient(root, *gap_and_slope(root))
-        return torch.where(tail > 0, result, -sign * torch.inf)
+            parameters = (self._means, self._stddevs, self._weights)
+            return normal_tails(
+                value.double(), parameters, self._central, density=density
+            )
+
+    @cached_property
+    def _central(self) -> Tensor:
+        with torch.no_grad():
+            return central_mean(self._means, self._weights)
+
+    def _around(self, pit: PitValues) -> Around:
+        with torch.no_grad():
+            z = normal_score(pit)
+            start = self.mean.double() + self.stddev.double() * z
+            return normal_around(z, (self._means, self._stddevs, self._weights), start)
+
+    def _bumps(self) -> Bumps:
+        with torch.no_grad():
+            used = self._weights > 0
+            centers = torch.where(used, self._means, self.mean).double()
+            return Bumps(
+                centers, torch.where(used, self._stddevs, self.stddev).double()
+            )
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        below = without_copies(level) < 0.5
+        tail = torch.where(below, without_copies(level), 1 - without_copies(level))
+        return self._at(tail, below, joint_shape(level.shape, self.batch_shape))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        mirrored = GaussianMixture(-self._means, self._stddevs, self._weights)
-        return -mirrored._quantile(survival)
+        below = without_copies(survival) > 0.5
+        tail = without_copies(survival)
+        tail = torch.where(below, 1 - tail, tail)
+        return self._at(tail, below, joint_shape(survival.shape, self.batch_shape))
+
+    def _at(self, tail: Tensor, below: Tensor, shape: torch.Size) -> Tensor:
+        """Values with the probability ``tail`` below them, or else above them."""
+        dtype = torch.promote_types(tail.dtype, self.dtype)
+        regular = torch.where(tail > 0, tail, 0.5).double()
+        with torch.no_grad():
+            root = quantiles_by_search(self, regular, below, _search_logs)
+        root = root.to(dtype)
+        parameters = (regular, self._means, self._stddevs, self._weights)
+        if torch.is_grad_enabled() and any(each.requires_grad for each in parameters):
+            gap, slope = self._gap_and_slope(root, regular.to(dtype), below)
+            root = with_implicit_gradient(root, gap, slope)
+        end = torch.where(below, -torch.inf, torch.inf).to(dtype)
+        return torch.where(tail > 0, root, end).expand(shape)
+
+    def _gap_and_slope(
+        self, x: Tensor, tail: Tensor, below: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Logarithm of the tail over that which is sought, increasing in ``x``."""
+        means, stddevs, weights = self._against(x)
+        sign = torch.where(below, 1.0, -1.0).to(x.dtype)
+        z = (x - means) / stddevs
+        log_tail = log_sum(weights, log_normal_cdf(sign * z))
+        log_density = log_sum(weights, log_normal_density(z) - stddevs.log())
+        return sign * (log_tail - tail.log()), (log_density - log_tail).exp()
 
     def _crps(self, value: Tensor) -> Tensor:
         distance = mean_distance(value, *self._against(value))
@@ -200,3 +251,15 @@ class GaussianMixture(AbstractDistribution):
             for parameter in (means, stddevs)
         )
         return mean + stddev * noise
+
+
+def _search_logs(law: AbstractDistribution, tail: Tensor, below: Tensor) -> Tensor:
+    """Quantiles in tails that are too small for numbers, by their logarithms."""
+    if not isinstance(law, GaussianMixture):
+        raise TypeError("the search by logarithms is that of a GaussianMixture")
+    low, _, high = law._around(pit_of_tail(tail, below))
+
+    def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+        return law._gap_and_slope(x, tail, below)
+
+    return solve_increasing(gap_and_slope, low, high)

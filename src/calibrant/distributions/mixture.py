@@ -7,13 +7,23 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, UnsupportedError
 from calibrant.contracts import PitValues
+from calibrant.distributions._gradient_probe import carries_gradient
 from calibrant.distributions._mixture import log_sum, weights_like
 from calibrant.distributions._mixture_crps import (
     check_finite_means,
     crps_between_quantiles,
 )
-from calibrant.distributions._mixture_quantile import Components, mixture_quantile
+from calibrant.distributions._mixture_quantile import (
+    Components,
+    mixture_around,
+    mixture_ends,
+    mixture_quantile,
+    with_mixture_gradient,
+)
+from calibrant.distributions._outline import Around, Bumps, Tails, without_copies
+from calibrant.distributions._quantile_search import quantiles_by_search
 from calibrant.distributions._rows import joint_shape
+from calibrant.distributions._value_integrals import crps_by_values
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
 
@@ -164,6 +174,26 @@ class Mixture(AbstractDistribution):
         )
         return PitValues(cdf, survival, log_cdf, log_survival)
 
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        with torch.no_grad():
+            each = [law._tails(value, density=density) for law in self._laws]
+            cdf = self._average(tails.cdf for tails in each)
+            survival = self._average(tails.survival for tails in each)
+            heights = [t.density for t in each if t.density is not None]
+            known = density and len(heights) == len(each)
+            height = self._average(heights) if known else None
+        return Tails(cdf.double(), survival.double(), height)
+
+    def _around(self, pit: PitValues) -> Around:
+        with torch.no_grad():
+            return mixture_around(
+                (law._around(pit) for law in self._laws), self._weights
+            )
+
+    def _bumps(self) -> Bumps:
+        each = [law._bumps() for law in self._laws]
+        return Bumps(*(torch.cat(part) for part in zip(*each, strict=True)))
+
     def _log_prob(self, value: Tensor) -> Tensor:
         return self._log_average(law._log_prob(value) for law in self._laws)
 
@@ -175,25 +205,43 @@ class Mixture(AbstractDistribution):
             return None
 
     def _quantile(self, level: Tensor) -> Tensor:
-        level = level.double()
-        below = level < 0.5
-        return self._at(torch.where(below, level, 1 - level), below)
+        compact = without_copies(level).double()
+        below = compact < 0.5
+        tail = torch.where(below, compact, 1 - compact)
+        return self._at(tail, below, joint_shape(level.shape, self.batch_shape))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        survival = survival.double()
-        below = survival > 0.5
-        return self._at(torch.where(below, 1 - survival, survival), below)
+        compact = without_copies(survival).double()
+        below = compact > 0.5
+        tail = torch.where(below, 1 - compact, compact)
+        return self._at(tail, below, joint_shape(survival.shape, self.batch_shape))
 
-    def _at(self, tail: Tensor, below: Tensor) -> Tensor:
+    def _at(self, tail: Tensor, below: Tensor, shape: torch.Size) -> Tensor:
         """Values with the probability ``tail`` below them, or else above them."""
-        shape = joint_shape(tail.shape, self.batch_shape)
+        regular = torch.where(tail > 0, tail, 0.5)
+        with torch.no_grad():
+            found = quantiles_by_search(self, regular, below, _search_logs)
         tail, below = tail.expand(shape), below.expand(shape)
-        parts = Components(self._laws, self._weights, self._pit, self._log_density)
-        found = mixture_quantile(tail, below, parts)
-        return found.to(self.dtype)
+        parts = self._components()
+        if torch.is_grad_enabled() and (tail.requires_grad or self._learned()):
+            found = with_mixture_gradient(found, regular.expand(shape), below, parts)
+        if (tail <= 0).any():
+            found = torch.where(tail > 0, found, mixture_ends(tail, below, parts))
+        return found.expand(shape).to(self.dtype)
+
+    def _components(self) -> Components:
+        return Components(self._laws, self._weights, self._pit, self._log_density)
+
+    def _learned(self) -> bool:
+        """Tell whether a component or the weights have a graph."""
+        learned = self._weights.requires_grad
+        return learned or any(carries_gradient(law) for law in self._laws)
 
     def _crps(self, value: Tensor) -> Tensor:
         check_finite_means(self._laws, self._weights)
+        learned = value.requires_grad or self._learned()
+        if all(law._searched for law in self._laws) and not learned:
+            return crps_by_values(self, value).to(self.dtype)
         shape = joint_shape(value.shape, self.batch_shape)
         y = value.expand(shape)
         return crps_between_quantiles(self._laws, self._weights, y).to(self.dtype)
@@ -211,6 +259,13 @@ class Mixture(AbstractDistribution):
             above = uniform >= bounds[number - 1] if number else uniform >= 0
             result = torch.where(above, drawn, result)
         return result
+
+
+def _search_logs(law: AbstractDistribution, tail: Tensor, below: Tensor) -> Tensor:
+    """Quantiles where plain probabilities do not settle them, by their logarithms."""
+    if not isinstance(law, Mixture):
+        raise TypeError("this search by logarithms is that of a Mixture")
+    return mixture_quantile(tail, below, law._components())
 
 
 def _checked(

@@ -15,9 +15,22 @@ from calibrant.distributions._level_integrals import (
     refuse_endless_crps,
     rule_for,
 )
+from calibrant.distributions._normal_mixture import normal_score
+from calibrant.distributions._outline import (
+    Around,
+    Bumps,
+    Tails,
+    pit_of_tail,
+    without_copies,
+)
+from calibrant.distributions._rows import joint_shape
+from calibrant.distributions._value_integrals import moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["Recalibrated"]
+
+#: The smallest tail of the base that is asked for.
+_LEAST = 1e-300
 
 
 class Recalibrated(DerivedDistribution):
@@ -67,7 +80,6 @@ class Recalibrated(DerivedDistribution):
     """
 
     def __init__(self, base: AbstractDistribution, unit_map: UnitMap) -> None:
-        self._kept: tuple[Tensor, Tensor, Tensor] | None = None
         if isinstance(base, Recalibrated):
             self._base: AbstractDistribution = base.base
             self._map: UnitMap = JoinedMap(base.unit_map, unit_map)
@@ -111,18 +123,47 @@ class Recalibrated(DerivedDistribution):
     def _survival(self, value: Tensor) -> Tensor:
         return self._pit(value).survival
 
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        with torch.no_grad():
+            cdf, survival, height = self._base._tails(value, density=density)
+            pit = _with_logs(cdf, survival)
+            mapped = self._map.forward(pit)
+            if height is not None:
+                height = height * self._map.log_density(pit).exp()
+        return Tails(mapped.cdf, mapped.survival, height)
+
+    def _around(self, pit: PitValues) -> Around:
+        return self._base._around(self._inner(pit))
+
+    def _inner(self, pit: PitValues) -> PitValues:
+        """Levels of the base, none of them 0 or 1."""
+        with torch.no_grad():
+            inner = self._map.inverse(pit)
+        cdf, survival = inner.cdf.clamp_min(_LEAST), inner.survival.clamp_min(_LEAST)
+        return PitValues(cdf, survival, inner.log_cdf, inner.log_survival)
+
+    def _bumps(self) -> Bumps:
+        centers, scales = self._base._bumps()
+        tail = centers.new_tensor([0.16, 0.5, 0.16])
+        below = torch.tensor([True, True, False], device=tail.device)
+        low, middle, high = normal_score(self._inner(pit_of_tail(tail, below)))
+        return Bumps(centers + scales * middle, scales * (high - low) / 2)
+
     def _log_prob(self, value: Tensor) -> Tensor:
         base = self._base.log_prob(value)
         return base + self._map.log_density(self._base.pit(value))
 
     def _quantile(self, level: Tensor) -> Tensor:
-        return self._inverse(pit_from_cdf(level.double()))
+        given = pit_from_cdf(without_copies(level).double())
+        return self._inverse(given, joint_shape(level.shape, self.batch_shape))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._inverse(pit_from_cdf(survival.double()).mirrored())
+        given = pit_from_cdf(without_copies(survival).double()).mirrored()
+        return self._inverse(given, joint_shape(survival.shape, self.batch_shape))
 
-    def _inverse(self, given: PitValues) -> Tensor:
-        inner = self._map.inverse(given)
+    def _inverse(self, given: PitValues, shape: torch.Size) -> Tensor:
+        # What is made of the levels alone is made once for all rows.
+        inner = self._map.inverse(given).map(lambda tail: tail.expand(shape))
         found = quantiles_at(self._base, inner)
         # Only levels of 0 and 1 may reach the ends of the support.
         ends = (given.cdf <= 0) | (given.survival <= 0)
@@ -162,25 +203,28 @@ class Recalibrated(DerivedDistribution):
             rule, at, self.batch_shape, self._like.device, searched=searched
         )
 
-    def _moments(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Median of the base, and first and second moment around it, in float64."""
-        if self._kept is not None:
-            return self._kept
+    def _moments(self) -> tuple[Tensor, ...]:
+        """A center, and first and second moment around it, in float64."""
+        return self._once(self._integrated)
+
+    def _integrated(self) -> tuple[Tensor, ...]:
+        if self._searched:  # the median would be a search for nothing
+            center, variance = moments_by_values(self)
+            return center, torch.zeros_like(center), variance
         center = self._base.quantile(0.5).double()
-        moments = (center, *self._integrals.around(center))
-        # With a graph they are made anew: a graph serves one backward pass only.
-        if not any(each.requires_grad for each in moments):
-            self._kept = moments
-        return moments
+        return center, *self._integrals.around(center)
 
 
 def _with_logs(cdf: Tensor, survival: Tensor) -> PitValues:
     """Complete both tails by their logarithms."""
     tiny = torch.finfo(cdf.dtype).tiny
-    lower, upper = cdf.clamp_max(0.5), survival.clamp_max(0.5)
+    below = cdf < survival
     # Near 1 the other tail knows more.
-    log_cdf = torch.where(cdf < 0.5, cdf.clamp_min(tiny).log(), torch.log1p(-upper))
-    log_survival = torch.where(
-        survival < 0.5, survival.clamp_min(tiny).log(), torch.log1p(-lower)
+    tail = torch.where(below, cdf, survival)
+    log_tail, log_other = tail.clamp_min(tiny).log(), torch.log1p(-tail)
+    return PitValues(
+        cdf,
+        survival,
+        torch.where(below, log_tail, log_other),
+        torch.where(below, log_other, log_tail),
     )
-    return PitValues(cdf, survival, log_cdf, log_survival)

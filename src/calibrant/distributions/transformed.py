@@ -12,6 +12,7 @@ from calibrant.distributions._level_integrals import (
     refuse_endless_crps,
     rule_for,
 )
+from calibrant.distributions._outline import Around, Bumps, Tails
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
@@ -124,6 +125,28 @@ class Transformed(DerivedDistribution):
     def _survival(self, value: Tensor) -> Tensor:
         return self._pit(value).survival
 
+    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
+        with torch.no_grad():
+            y, z, inside = self._image(value)
+            cdf, survival, height = self._base._tails(z, density=density)
+            if height is not None:
+                height = height * self._transform.log_derivative(y).exp()
+                height = torch.where(inside, height, 0.0)
+            above = (value >= self._transform.support[1]).double()
+        cdf = torch.where(inside, cdf, above)
+        return Tails(cdf, torch.where(inside, survival, 1 - above), height)
+
+    def _around(self, pit: PitValues) -> Around:
+        around = self._base._around(pit)
+        return Around(*(self._transform.inverse(each) for each in around))
+
+    def _bumps(self) -> Bumps:
+        centers, scales = self._base._bumps()
+        # A bump that is wide before the transform may be narrow on one side after it.
+        ends = [self._transform.inverse(centers + k * scales) for k in range(-2, 3)]
+        widths = [(high - low) / 2 for low, high in zip(ends, ends[2:], strict=False)]
+        return Bumps(torch.cat(ends[1:-1]), torch.cat(widths))
+
     def _log_prob(self, value: Tensor) -> Tensor:
         y, z, inside = self._image(value)
         density = self._base.log_prob(z) + self._transform.log_derivative(y)
@@ -189,5 +212,7 @@ class Transformed(DerivedDistribution):
         z = quantiles_at(law, pit, smallest=torch.finfo(law.dtype).tiny)
         return self._transform.inverse(z.double())
 
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        return self._integrals.mean_and_variance(self._center(), probe=self._probe)
+    def _moments(self) -> tuple[Tensor, ...]:
+        return self._once(
+            lambda: self._integrals.mean_and_variance(self._center(), probe=self._probe)
+        )

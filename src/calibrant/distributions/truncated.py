@@ -18,6 +18,7 @@ from calibrant.distributions._level_integrals import (
     quantiles_at,
     refuse_endless_crps,
 )
+from calibrant.distributions._outline import Bumps
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["Truncated"]
@@ -211,9 +212,18 @@ class Truncated(DerivedDistribution):
     def _answer_dtype(self, value: Tensor) -> torch.dtype:
         return torch.promote_types(value.dtype, self.dtype)
 
-    def _moments(self) -> tuple[Tensor, Tensor]:
-        integrals, center, probe = self._integrals()
-        return integrals.mean_and_variance(center, probe=probe)
+    def _moments(self) -> tuple[Tensor, ...]:
+        def compute() -> tuple[Tensor, ...]:
+            integrals, center, probe = self._integrals()
+            return integrals.mean_and_variance(center, probe=probe)
+
+        return self._once(compute)
+
+    def _bumps(self) -> Bumps:
+        # Those of the base, and what the bounds make of them.
+        own, (centers, scales) = super()._bumps(), self._base._bumps()
+        inside = centers.clamp(self._low, self._high)
+        return Bumps(torch.cat([own.centers, inside]), torch.cat([own.scales, scales]))
 
     def _integrals(
         self,

@@ -7,7 +7,14 @@ from bad_input.predicting import PREDICTING
 from bad_input.reading import READING
 from bad_input.strangers import STRANGERS
 
-__all__ = ["CASES", "Case"]
+__all__ = ["CASES", "GROUPS", "Case"]
 
-#: In the order in which the docs list them.
-CASES = (*READING, *FITTING, *PREDICTING, *MEASURING, *STRANGERS)
+#: By the headings of the docs, in their order.
+GROUPS = {
+    "Files": READING,
+    "Training": FITTING,
+    "Predicting": PREDICTING,
+    "Measuring": MEASURING,
+    "Models of strangers": STRANGERS,
+}
+CASES = tuple(case for cases in GROUPS.values() for case in cases)

@@ -16,7 +16,16 @@ from pathlib import Path
 from bad_input.houses import houses
 from calibrant.cli import main
 
-__all__ = ["Case", "Outcome", "make_model", "run_case", "run_command"]
+__all__ = [
+    "TINY",
+    "Case",
+    "Content",
+    "Outcome",
+    "make_model",
+    "printed",
+    "run_case",
+    "run_command",
+]
 
 Content = str | bytes | Callable[[Path], None]
 #: Training that takes a moment; what is learned does not matter here.
@@ -46,6 +55,11 @@ class Case:
         Column of the table whose treatment is what is printed (with ``--json``).
     alike
         Whether the predictions in ``out.csv`` are those of the sound ``houses.csv``.
+    foreign
+        Whether part of the text comes from a library or from training, so that it may
+        differ between versions.
+    defect
+        What is still wrong; the test is expected to fail until it is not.
     """
 
     kind: str
@@ -56,6 +70,8 @@ class Case:
     makes: tuple[str, ...] = ()
     column: str | None = None
     alike: bool = False
+    foreign: bool = False
+    defect: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +119,7 @@ def run_case(case: Case, model: Path, folder: Path) -> Outcome:
     made = {name.split("/")[0] for name in after.keys() - before.keys()}
     if made != set(case.makes) or before.items() - after.items():
         lost = sorted(name for name, _ in before.items() - after.items())
-        raise AssertionError(f"made {sorted(made)}, changed {lost}")
+        raise AssertionError(f"{case.kind}: made {sorted(made)}, changed {lost}")
     return done
 
 

@@ -8,9 +8,22 @@ __all__ = ["MEASURING"]
 NORMAL = "--target y --mean mu --std sigma"
 
 
-def _evaluate(kind: str, content: str, says: str, more: str = "") -> Case:
-    command = f"evaluate model bad.csv {more}".strip()
-    return Case(kind=kind, command=command, files={"bad.csv": content}, says=says)
+def _evaluate(
+    kind: str,
+    content: str,
+    says: str,
+    more: str = "",
+    defect: str = "",
+    foreign: bool = False,
+) -> Case:
+    return Case(
+        kind=kind,
+        command=f"evaluate model bad.csv {more}".strip(),
+        files={"bad.csv": content},
+        says=says,
+        foreign=foreign,
+        defect=defect,
+    )
 
 
 def _recalibrate(kind: str, content: str, says: str, more: str = "") -> Case:
@@ -19,11 +32,18 @@ def _recalibrate(kind: str, content: str, says: str, more: str = "") -> Case:
 
 
 def _compare(
-    kind: str, more: str, says: str, changes: dict[tuple[int | None, str], str] = {}  # noqa: B006
+    kind: str,
+    more: str,
+    says: str,
+    changes: dict[tuple[int | None, str], str] | None = None,
+    defect: str = "",
 ) -> Case:
-    command = f"compare bad.csv {more}"
     return Case(
-        kind=kind, command=command, files={"bad.csv": forecasts(changes)}, says=says
+        kind=kind,
+        command=f"compare bad.csv {more}",
+        files={"bad.csv": forecasts(changes)},
+        says=says,
+        defect=defect,
     )
 
 
@@ -39,20 +59,39 @@ _EVALUATE = (
         "120 rows",
     ),
     _evaluate("no rows to measure on", houses(rows=0), "rows"),
-    _evaluate("a text in the target to measure on", houses({(7, "price"): "x"}), "row 7"),
-    _evaluate("an infinite target to measure on", houses({(7, "price"): "inf"}), "row 7"),
+    _evaluate(
+        "a text in the target to measure on", houses({(7, "price"): "x"}), "row 7"
+    ),
+    _evaluate(
+        "an infinite target to measure on", houses({(7, "price"): "inf"}), "row 7"
+    ),
     _evaluate("--by of a column that is not there", houses(), "'zone'", "--by zona"),
-    _evaluate("--tolerance below 0", houses(), "--tolerance", "--tolerance -1"),
+    _evaluate(
+        "--tolerance below 0", houses(), "--tolerance", "--tolerance -1", foreign=True
+    ),
     _evaluate("--require-coverage in percent", houses(), "90", "--require-coverage 90"),
-    _evaluate("--report in a folder that is not there", houses(), "no", "--report no/e.html"),
     _evaluate("--report that is a folder", houses(), "model", "--report model"),
-    _evaluate("--report that is the table itself", houses(), "bad.csv", "--report bad.csv"),
+    _evaluate(
+        "--report that is the table itself",
+        houses(),
+        "bad.csv",
+        "--report bad.csv",
+        "the table is lost",
+    ),
+    _evaluate(
+        "--report that is a file of the model",
+        houses(),
+        "model.json",
+        "--report model/model.json",
+        "the model is lost",
+    ),
     Case(
         kind="a coverage that is not met",
         command="evaluate model houses.csv --report none --quiet "
         "--require-coverage 0.5 --tolerance 0",
         code=1,
         says="NOT met",
+        foreign=True,
     ),
     Case(
         kind="one row to measure on",
@@ -65,8 +104,12 @@ _EVALUATE = (
 _RECALIBRATE = (
     _recalibrate("too few rows to recalibrate", houses(rows=5), "5"),
     _recalibrate("no targets to recalibrate by", houses({(None, "price"): ""}), "rows"),
-    _recalibrate("a recalibrator that is not there", houses(), "beta", "--recalibrator bet"),
-    _recalibrate("the model itself as --out, without --force", houses(), "--force", "--out model"),
+    _recalibrate(
+        "a recalibrator that is not there", houses(), "beta", "--recalibrator bet"
+    ),
+    _recalibrate(
+        "the model itself as --out, without --force", houses(), "--force", "--out model"
+    ),
     _recalibrate("--out that is the table", houses(), "is a file", "--out bad.csv"),
 )
 _COMPARE = (
@@ -86,12 +129,22 @@ _COMPARE = (
         "--target y --quantile 0.05=low --quantile 0.05=high",
         "different",
     ),
-    _compare(
-        "a level of 95", "--target y --quantile 5=low --quantile 95=high", "0.05"
-    ),
+    _compare("a level of 95", "--target y --quantile 5=low --quantile 95=high", "0.05"),
     _compare("a quantile without a level", "--target y --quantile low", "LEVEL=COLUMN"),
     _compare("--fix that is the input", f"{NORMAL} --fix bad.csv", "input"),
     _compare("--fix that is not written", f"{NORMAL} --fix out.doc", ".parquet"),
+    _compare(
+        "--report that is the predictions themselves",
+        f"{NORMAL} --report bad.csv",
+        "bad.csv",
+        defect="the predictions are lost",
+    ),
+    _compare(
+        "a recalibrator that is not there, without --fix",
+        f"{NORMAL} --recalibrator bta --report none",
+        "beta",
+        defect="goes unseen",
+    ),
     Case(
         kind="too few rows to --fix",
         command=f"compare bad.csv {NORMAL} --fix out.csv",
@@ -108,9 +161,7 @@ _COMPARE = (
     ),
 )
 _DATASETS = (
-    Case(
-        kind="a misspelled data set", command="datasets concret", says="concrete"
-    ),
+    Case(kind="a misspelled data set", command="datasets concret", says="concrete"),
     Case(kind="--new of all rows", command="datasets yacht --new 1", says="--new"),
     Case(
         kind="a data set to a folder that is not there",

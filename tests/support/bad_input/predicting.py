@@ -34,9 +34,7 @@ _COLUMNS = (
         houses(columns=["size", "zone", "day"]),
         "'rooms'",
     ),
-    _refused(
-        "a column that was renamed", houses(names={"rooms": "room"}), "'room'"
-    ),
+    _refused("a column that was renamed", houses(names={"rooms": "room"}), "'room'"),
     _refused("all columns are missing", "a,b\n1,2\n", "'size'"),
     _refused("rows to predict: none", ",".join(HEADER) + "\n", "no rows"),
     _refused(
@@ -61,7 +59,7 @@ _CELLS = (
         "only texts in a column of numbers", houses({(None, "size"): "big"}), "'size'"
     ),
     _handled("an unknown category", houses({(7, "zone"): "mars"}), "mars"),
-    _refused(
+    _handled(
         "an unknown category, with --strict",
         houses({(7, "zone"): "mars"}),
         "mars",
@@ -73,9 +71,7 @@ _CELLS = (
     ),
     _handled("dates that are none", houses({(7, "day"): "soon"}), "row 7"),
     _handled("gaps that the training did not have", houses({(7, "size"): ""}), "size"),
-    _handled(
-        "a decimal comma in one cell", houses({(7, "size"): '"80,5"'}), "row 7"
-    ),
+    _handled("a decimal comma in one cell", houses({(7, "size"): '"80,5"'}), "row 7"),
     _handled(
         "a formula in a column of numbers to predict",
         houses({(7, "size"): "=A1"}),
@@ -98,11 +94,20 @@ _CELLS = (
         houses().replace("h99,", "h99,1,2,"),
         "row 100",
     ),
+    Case(
+        kind="the same, with an output from yesterday, which stays",
+        command=PREDICT,
+        files={"bad.csv": houses().replace("h99,", "h99,1,2,"), "out.csv": "mean\n1\n"},
+        says="row 100",
+    ),
+    _handled(
+        "a cell of 100,000 characters", houses({(7, "size"): "x" * 100_000}), "xxx..."
+    ),
 )
 _OPTIONS = (
     _option("the output is the input", "-o houses.csv", "input"),
     _option("the output is in a folder that is not there", "-o no/out.csv", "folder"),
-    _option("the output is a folder", "-o model", ""),
+    _option("the output is a folder", "-o model", ".parquet"),
     _option("an output that is not written", "-o out.xlsx", ".parquet"),
     _option("--keep of a column that is not there", "--keep idd", "'id'"),
     _refused(
@@ -116,9 +121,15 @@ _OPTIONS = (
     _option("--coverage that is no number", "--coverage most", "most"),
     _option("--coverage that is not a number", "--coverage nan", "nan"),
     _option("--quantiles that are no numbers", "--quantiles abc", "abc"),
-    _option("--quantiles with decimal commas and semicolons", "--quantiles '0,1;0,9'", ""),
+    _option(
+        "--quantiles with decimal commas and semicolons",
+        "--quantiles '0,1;0,9'",
+        "0,1;0,9",
+    ),
     _option("--quantiles beyond 1", "--quantiles 5", "0.05"),
-    Case(kind="no table to predict", command="predict model", says="TABLE"),
+    Case(
+        kind="no table to predict", command="predict model", says="table", foreign=True
+    ),
     Case(
         kind="model and table in the wrong order",
         command="predict houses.csv model",

@@ -43,7 +43,7 @@ def _folder(path: Path) -> None:
 
 
 READING = (
-    Case(kind="there is no such file", command=FIT, says="no file"),
+    Case(kind="there is no such file", command=FIT, says="no such file"),
     Case(
         kind="a misspelled name of a file",
         command="fit house.csv --target price --out new",
@@ -72,21 +72,26 @@ READING = (
         "UTF-8",
     ),
     _refused("NUL bytes", houses({(7, "zone"): "no\0rth"}), "row 7"),
-    _refused("a row with too many cells", "".join([*LINES[:9], "1,2,3,4,5,6,7\n"]), ""),
-    _refused("a row with too few cells", "".join([*LINES[:9], "1,2\n"]), ""),
-    _refused("an unclosed quote", houses({(7, "zone"): '"north'}), "quote"),
-    _refused("a web page that was renamed", "<!DOCTYPE html>\n<p>no</p>\n", ""),
-    _refused("JSON that was renamed", '[{"size": 1, "price": 2}]\n', ""),
-    _refused("a PDF that was renamed", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n", ""),
-    _refused("gzip without .gz in its name", packed(houses()), "gz"),
     _refused(
-        "Parquet that was renamed to CSV", parquet_bytes({"price": [1.0, 2.0]}), ""
+        "a row with too many cells", "".join([*LINES[:9], "1,2,3,4,5,6,7\n"]), "row 9"
+    ),
+    _refused("a row with too few cells", "".join([*LINES[:9], "1,2\n"]), "row 9"),
+    _refused("an unclosed quote", houses({(7, "zone"): '"north'}), "quote"),
+    _refused("a web page that was renamed", "<!DOCTYPE html>\n<p>no</p>\n", "web page"),
+    _refused("JSON that was renamed", '[{"size": 1, "price": 2}]\n', "JSON"),
+    _refused(
+        "a PDF that was renamed", b"%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 obj\n", "PDF"
+    ),
+    _refused(
+        "Parquet that was renamed to CSV",
+        parquet_bytes({"price": [1.0, 2.0]}),
+        ".parquet",
     ),
     Case(
         kind="a gzip file that was cut short",
         command="fit bad.csv.gz --target price --out new",
         files={"bad.csv.gz": packed(houses())[:900]},
-        says="",
+        says="cut off",
     ),
     Case(
         kind="a name with .gz of a file that is not packed",
@@ -98,13 +103,15 @@ READING = (
         kind="a Parquet file that was cut short",
         command="fit bad.parquet --target price --out new",
         files={"bad.parquet": parquet_bytes({"price": [1.0] * 50})[:200]},
-        says="Parquet",
+        says="no Parquet file, or a damaged one",
+        foreign=True,
     ),
     Case(
         kind="CSV that was renamed to Parquet",
         command="fit bad.parquet --target price --out new",
         files={"bad.parquet": houses()},
-        says="Parquet",
+        says="no Parquet file, or a damaged one",
+        foreign=True,
     ),
     Case(
         kind="a Parquet column of lists",
@@ -121,17 +128,26 @@ READING = (
         },
         column="list",
         makes=("new",),
-        says="",
+        says="left out",
     ),
     _refused("two columns of the same name", houses(names={"rooms": "size"}), "size"),
-    _refused("a column without a name", houses(names={"rooms": ""}), ""),
+    _refused(
+        "three thousand columns, and not the target",
+        ",".join(f"c{place}" for place in range(3000)) + "\n",
+        "2,992 more",
+    ),
+    _refused("a column without a name", houses(names={"rooms": ""}), "column 3"),
     _refused("no header", "".join(LINES[1:]), "price"),
     _refused(
         "an absurdly long header",
         houses(names={"rooms": "rooms " * 20_000}),
-        "",
+        "1,000 characters",
     ),
-    _refused("one column only, and it is the target", houses(columns=["price"]), ""),
+    _refused(
+        "one column only, and it is the target",
+        houses(columns=["price"]),
+        "besides the target",
+    ),
     Case(
         kind="a delimiter of two characters",
         command=f"{FIT} --delimiter ';;'",
@@ -148,7 +164,7 @@ READING = (
         kind="thousands marked as decimals are",
         command=f"{FIT} --thousands .",
         files={"bad.csv": houses()},
-        says="thousands",
+        says="--decimal",
     ),
     Case(
         kind="a delimiter that is not in the file",
@@ -157,6 +173,7 @@ READING = (
         says="price",
     ),
     _alike("a byte order mark", houses().encode("utf-8-sig")),
+    _alike("gzip without .gz in its name", packed(houses())),
     _alike("lines that end with CR LF", houses(end="\r\n")),
     _alike("lines that end with CR", houses(end="\r")),
     _alike("semicolons between cells", houses(delimiter=";")),

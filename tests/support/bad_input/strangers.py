@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from bad_input.case import Case
 from safetensors.torch import load, save
 
+from bad_input.case import Case
+from bad_input.houses import houses
 from calibrant import CalibratedRegressor
 
 __all__ = ["STRANGERS"]
@@ -93,7 +94,7 @@ def _edited_text(path: Path) -> None:
 def _cut(name: str) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         place = _copied(path) / name
-        place.write_bytes(place.read_bytes()[:-50])
+        place.write_bytes(place.read_bytes()[:50])
 
     return make
 
@@ -110,6 +111,10 @@ def _flipped(path: Path) -> None:
     content = bytearray(place.read_bytes())
     content[-1] ^= 1
     place.write_bytes(bytes(content))
+
+
+def _nested(path: Path) -> None:
+    (_copied(path) / "model.json").write_text("[" * 10_000, encoding="utf-8")
 
 
 def _other_kind(path: Path) -> None:
@@ -159,19 +164,21 @@ def _case(
     says: str,
     command: str = "info stranger",
     code: int = 2,
-    makes: tuple[str, ...] = (),
+    foreign: bool = False,
+    defect: str = "",
 ) -> Case:
     return Case(
         kind=kind,
         command=command,
-        files={"stranger": make},
+        files={"stranger": make, "one.csv": houses(rows=1)},
         says=says,
         code=code,
-        makes=makes,
+        foreign=foreign,
+        defect=defect,
     )
 
 
-_PREDICT = "predict stranger houses.csv -o out.csv"
+_PREDICT = "predict stranger one.csv -o out.csv"
 _D, _R, _E = "description", "regressor", "encoder"
 STRANGERS = (
     Case(kind="a model that is not there", command="info modle", says="no folder"),
@@ -184,8 +191,18 @@ STRANGERS = (
     ),
     _case("a model without its arrays", _without("arrays.safetensors"), "missing"),
     _case("a model without its description", _without("model.json"), "missing"),
-    _case("arrays that were cut short", _cut("arrays.safetensors"), "bytes"),
-    _case("a description that was cut short", _cut("model.json"), "JSON"),
+    _case(
+        "arrays that were cut short",
+        _cut("arrays.safetensors"),
+        "truncated",
+        foreign=True,
+    ),
+    _case(
+        "a description that was cut short",
+        _cut("model.json"),
+        "cannot be read as JSON",
+        foreign=True,
+    ),
     _case("a bit that was flipped in the arrays", _flipped, "checksum"),
     _case("a description that was edited", _edited_text, "checksum"),
     _case("a model of another kind", _other_kind, "TableModel"),
@@ -197,10 +214,13 @@ STRANGERS = (
         "forged: a target that is a path",
         _forged(_set(_D, "target", to="../../etc/passwd")),
         "",
+        code=0,
     ),
-    _case("forged: no columns", _forged(_set(_D, _E, "columns", to=[])), ""),
+    _case("forged: no columns", _forged(_set(_D, _E, "columns", to=[])), "damaged"),
     _case(
-        "forged: columns that are no list", _forged(_set(_D, _E, "columns", to="x")), ""
+        "forged: columns that are no list",
+        _forged(_set(_D, _E, "columns", to="x")),
+        "damaged",
     ),
     _case(
         "forged: a column called as a path",
@@ -214,21 +234,25 @@ STRANGERS = (
         "kind",
     ),
     _case("forged: no encoder", _forged(lambda c: c[_D].pop(_E)), "encoder"),
-    _case("forged: about that is no mapping", _forged(_set(_D, "about", to=[1])), "about"),
+    _case(
+        "forged: about that is no mapping", _forged(_set(_D, "about", to=[1])), "about"
+    ),
     _case(
         "forged: a scorecard without its numbers",
         _forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
-        "",
+        "scorecard",
+        defect="ends with a traceback",
     ),
     _case(
         "forged: about of other types",
         _forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
-        "",
+        "about",
+        defect="ends with a traceback",
     ),
     _case(
         "forged: a million million features",
         _forged(_set(_D, _R, "features", to=10**12)),
-        "",
+        "weights",
     ),
     _case(
         "forged: hidden layers of a million million units",
@@ -236,9 +260,9 @@ STRANGERS = (
         "weights",
     ),
     _case(
-        "forged: a million members",
-        _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**6)),
-        "",
+        "forged: ten thousand members",
+        _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
+        "weights",
     ),
     _case(
         "forged: a network that is not there",
@@ -248,40 +272,61 @@ STRANGERS = (
     _case(
         "forged: a parameter that is not there",
         _forged(_set(_D, _R, "parameters", "__class__", to="x")),
-        "",
+        "as calibrant wrote it",
+        foreign=True,
     ),
     _case(
         "forged: a recalibrator that is not there",
         _forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
-        "",
+        "recalibrator",
     ),
     _case(
         "forged: members that are not there",
         _forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
         "members",
     ),
-    _case("forged: an array called as a path", _forged_arrays(_renamed_array), ""),
+    _case(
+        "forged: an array called as a path",
+        _forged_arrays(_renamed_array),
+        "very weights that were stored",
+        foreign=True,
+    ),
     _case(
         "forged: an array that is not listed",
         _forged_arrays(_renamed_array, listed=False),
         "not listed",
     ),
-    _case("forged: an array of another shape", _forged_arrays(_reshaped), "", _PREDICT),
-    _case("forged: weights that are not numbers", _forged_arrays(_poisoned), "", _PREDICT),
-    _case("forged: arrays of a huge shape", _forged_bytes(_header(_HUGE) + bytes(8)), ""),
+    _case(
+        "forged: an array of another shape",
+        _forged_arrays(_reshaped),
+        "inputs.center",
+        _PREDICT,
+        defect="ends with a traceback",
+    ),
+    _case(
+        "forged: weights that are not numbers",
+        _forged_arrays(_poisoned),
+        "finite",
+        _PREDICT,
+        defect="writes nan for all rows",
+    ),
+    _case(
+        "forged: arrays of a huge shape",
+        _forged_bytes(_header(_HUGE) + bytes(8)),
+        "no safetensors file",
+        foreign=True,
+    ),
     _case(
         "forged: a header of arrays of a huge size",
         _forged_bytes((2**62).to_bytes(8, "little") + b"{}"),
-        "",
+        "no safetensors file",
+        foreign=True,
     ),
-    _case("forged: a pickle instead of arrays", _forged_bytes(b"\x80\x04cos\nsystem\n."), ""),
     _case(
-        "forged: nested ten thousand deep",
-        lambda path: _nested(path),
-        "JSON",
+        "forged: a pickle instead of arrays",
+        _forged_bytes(b"\x80\x04cos\nsystem\n."),
+        "no safetensors file",
+        foreign=True,
     ),
+    _case("forged: nested ten thousand deep", _nested, "as JSON", foreign=True),
 )
-
-
-def _nested(path: Path) -> None:
-    (_copied(path) / "model.json").write_text("[" * 100_000, encoding="utf-8")
