@@ -1,5 +1,7 @@
 """The command line."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
@@ -60,3 +62,9 @@ def test_version_and_help(
     with pytest.raises(SystemExit):
         main()
     assert __version__ in capsys.readouterr().out
+
+
+def test_machines_get_names_and_summaries() -> None:
+    listed = json.loads(run.invoke(app, ["methods", "sorters", "--json"]).stdout)
+    assert list(listed) == ["sorters"]
+    assert list(listed["sorters"]) == list(SORTERS)

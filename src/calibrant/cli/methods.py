@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant.cli._options import JsonOption
+from calibrant.cli._voice import Voice
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -29,24 +32,35 @@ class Kind(StrEnum):
 
 def methods(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.ALL,
+    json: JsonOption = False,
 ) -> None:
     """List what is in the box, each with one line on what it does.
 
     Example: calibrant methods regularizers
     """
-    from rich.console import Console
-
     import calibrant
 
-    console = Console()
-    for each in Kind:
-        if each is not Kind.ALL and kind in (Kind.ALL, each):
-            parts: Mapping[str, object] = getattr(calibrant, each.name)
-            console.print(_listing(each.value, parts))
+    voice = Voice(json, quiet=False, verbose=False)
+    wanted = [each for each in Kind if each is not Kind.ALL]
+    found = {
+        each.value: _summaries(getattr(calibrant, each.name))
+        for each in wanted
+        if kind in (Kind.ALL, each)
+    }
+    voice.json(found)
+    for title, parts in found.items():
+        voice.show(_listing(title, parts))
 
 
-def _listing(title: str, parts: Mapping[str, object]) -> "Table":
-    """Names and the first lines of their docstrings as a table."""
+def _summaries(parts: Mapping[str, object]) -> dict[str, str]:
+    """Names and the first lines of their docstrings."""
+    return {
+        name: _plain((part.__doc__ or "").strip().splitlines()[0])
+        for name, part in parts.items()
+    }
+
+
+def _listing(title: str, parts: Mapping[str, str]) -> "Table":
     from rich.table import Table
 
     from calibrant.regularizers import STRENGTHS
@@ -56,8 +70,7 @@ def _listing(title: str, parts: Mapping[str, object]) -> "Table":
     listing.add_column("what it does")
     if title == Kind.REGULARIZERS:
         listing.add_column("default strength", justify="right")
-    for name, part in parts.items():
-        summary = _plain((part.__doc__ or "").strip().splitlines()[0])
+    for name, summary in parts.items():
         strength = [f"{STRENGTHS[name]:g}"] if title == Kind.REGULARIZERS else []
         listing.add_row(name, summary, *strength)
     return listing

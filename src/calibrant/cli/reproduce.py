@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant.cli._options import JsonOption, QuietOption, VerboseOption
+from calibrant.cli._voice import Voice
+
 if TYPE_CHECKING:
     from calibrant.benchmark.plan import Plan
     from calibrant.workflows.reproduce import Reproduction
@@ -127,6 +130,9 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     print_plan: Annotated[
         bool, typer.Option("--print-plan", help="Print the plan as TOML and leave.")
     ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
 ) -> None:
     """Repeat the paper's experiments and write a report that can be read.
 
@@ -136,6 +142,7 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     """
     from calibrant._checks import InputError
 
+    voice = Voice(json, quiet, verbose)
     wishes = {
         "data": data,
         "networks": network,
@@ -154,13 +161,14 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
                 {**options, "profile": profile, "plan": plan, "only": only}
                 | {"seed": seed, "resume-from": resume_from}
             )
-            _report(out)
+            _report(out, voice)
             return
         chosen = _chosen_plan(profile, plan, only, seed, options)
         if print_plan:
             typer.echo(str(chosen), nl=False)
             return
-        _reproduce(chosen, out, workers, scheduler, resume_from)
+        runners = (workers, scheduler)
+        _reproduce(chosen, out, runners, resume_from, voice)
     except (InputError, OSError) as error:
         place = "" if isinstance(error, InputError) or error.filename else f" ({out})"
         typer.echo(f"calibrant: {error}{place}", err=True)
@@ -203,40 +211,58 @@ def _chosen_plan(
 def _reproduce(
     plan: "Plan",
     out: Path,
-    workers: int,
-    scheduler: str | None,
+    runners: tuple[int, str | None],
     resume_from: Path | None,
+    voice: Voice,
 ) -> None:
     import os
 
     from calibrant.workflows import reproduce as work
 
+    workers, scheduler = runners
     done = work.reproduce(
         plan,
         out,
         workers=work.Workers(workers or os.cpu_count() or 1, scheduler),
         resume_from=resume_from,
-        progress=True,
+        progress=not voice.silent,
     )
-    _show(done)
+    _show(done, voice)
 
 
-def _report(out: Path) -> None:
+def _report(out: Path, voice: Voice) -> None:
     from calibrant.workflows import reproduce as work
 
-    _show(work.report(out))
+    _show(work.report(out), voice)
 
 
-def _show(done: "Reproduction") -> None:
+def _show(done: "Reproduction", voice: Voice) -> None:
     from rich.console import Console
 
     from calibrant.workflows.screen import screen
 
-    console = Console()
-    console.print(screen(done, width=console.width))
-    sys.stdout.flush()
+    voice.json(
+        {
+            "report": done.page,
+            "cells": len(done.records),
+            "added": done.added,
+            "failures": [f"{job}: {error}" for job, error in done.failures],
+            "verdicts": [
+                {
+                    "claim": each.claim,
+                    "network": each.network,
+                    "epochs": each.epochs,
+                    "verdict": each.verdict,
+                }
+                for each in done.verdicts
+            ],
+        }
+    )
+    if not voice.silent:
+        voice.show(screen(done, width=Console().width))
+        sys.stdout.flush()
     for job, error in done.failures:
         typer.echo(f"calibrant: failed: {job}: {error}", err=True)
-    typer.echo(f"Report: {done.page}")
+    voice.say(f"Report: {done.page}")
     if done.failures:
         raise typer.Exit(1)

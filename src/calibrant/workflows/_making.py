@@ -24,8 +24,8 @@ UNSEEN = {
     "random": "They were chosen at random and set aside before the training.",
 }
 _PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow")
-# Neither changes the numbers.
-_SILENT = ("progress", "callbacks")
+# They change no numbers, or are told elsewhere.
+_SILENT = ("progress", "callbacks", "random_state")
 
 
 def how_made(
