@@ -178,10 +178,10 @@ _FEATURES = (
     ),
 )
 _COLUMNS = (
-    _option("--drop of a column that is not there", "--drop siez", "'size'"),
+    _option("--drop of a column that is not there", "--drop sizes", "'size'"),
     _option("--drop of the target", "--drop price", "price"),
     _option(
-        "--categorical of a column that is not there", "--categorical zoen", "'zone'"
+        "--categorical of a column that is not there", "--categorical zones", "'zone'"
     ),
     _option(
         "--time-column of a column that is not there", "--time-column date", "date"

@@ -93,16 +93,14 @@ _EVALUATE = (
         says="NOT met",
         foreign=True,
     ),
-    Case(
-        kind="one row to measure on",
-        command="evaluate model bad.csv --report none",
-        code=0,
-        files={"bad.csv": houses(rows=1)},
-        says="",
-    ),
 )
 _RECALIBRATE = (
     _recalibrate("too few rows to recalibrate", houses(rows=5), "5"),
+    _recalibrate(
+        "a model without a recalibrator, and none is named",
+        houses(),
+        "--recalibrator beta",
+    ),
     _recalibrate("no targets to recalibrate by", houses({(None, "price"): ""}), "rows"),
     _recalibrate(
         "a recalibrator that is not there", houses(), "beta", "--recalibrator bet"
@@ -161,7 +159,7 @@ _COMPARE = (
     ),
 )
 _DATASETS = (
-    Case(kind="a misspelled data set", command="datasets concret", says="concrete"),
+    Case(kind="a misspelled data set", command="datasets concrete2", says="concrete"),
     Case(kind="--new of all rows", command="datasets yacht --new 1", says="--new"),
     Case(
         kind="a data set to a folder that is not there",

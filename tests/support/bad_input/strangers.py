@@ -138,8 +138,7 @@ def _newer(content: Any) -> None:
 
 
 def _renamed_array(arrays: Any) -> None:
-    name = next(iter(arrays))
-    arrays["../../etc/passwd"] = arrays.pop(name)
+    arrays["../../etc/passwd"] = arrays.pop(min(arrays))
 
 
 def _poisoned(arrays: Any) -> None:
@@ -181,7 +180,7 @@ def _case(
 _PREDICT = "predict stranger one.csv -o out.csv"
 _D, _R, _E = "description", "regressor", "encoder"
 STRANGERS = (
-    Case(kind="a model that is not there", command="info modle", says="no folder"),
+    Case(kind="a model that is not there", command="info models", says="no folder"),
     Case(kind="a file for a model", command="info houses.csv", says="is a file"),
     Case(
         kind="a folder that is no model",
@@ -288,8 +287,7 @@ STRANGERS = (
     _case(
         "forged: an array called as a path",
         _forged_arrays(_renamed_array),
-        "very weights that were stored",
-        foreign=True,
+        "as calibrant wrote it",
     ),
     _case(
         "forged: an array that is not listed",
