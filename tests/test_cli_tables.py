@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from calibrant.cli import app
-from calibrant.cli._app import command_line, for_the_shell, run
+from calibrant.cli._app import command_line, for_the_shell, printable, run
 from calibrant.cli._options import complete_columns
 from calibrant.tables import write_table
 from homes import homes
@@ -226,3 +226,20 @@ def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest", "fit"])
     assert command_line() is None
     assert for_the_shell("a\nb: pass overwrite=True") == "a b: use --force"
+
+
+def test_any_parameter_can_be_set(place: Path, tmp_path: Path) -> None:
+    arguments = ("fit", place / "homes.csv", "--target", "price", *TINY)
+    out = ("--out", tmp_path / "model", "--quiet")
+    invoke(*arguments, *out, "--set", "folds=3", "--set", "optimizer=adamw")
+    told = json.loads(invoke("info", tmp_path / "model", "--json").stdout)
+    assert told["about"]["changed"]["folds"] == "3"
+    assert told["about"]["changed"]["optimizer"] == "'adamw'"
+    said = invoke(*arguments, *out, "--force", "--set", "folds", code=2).stderr
+    assert "--set takes NAME=VALUE" in said
+    said = invoke(*arguments, *out, "--force", "--set", "fold=2", code=2).stderr
+    assert "no settings fold." in said
+
+
+def test_what_would_steer_the_terminal_is_shown_as_a_mark() -> None:
+    assert printable("a\x1b[31mb") == "a\N{REPLACEMENT CHARACTER}[31mb"

@@ -86,7 +86,6 @@ def test_fit_before_training(
     assert interrupted(FIT, place).err == NONE_YET
 
 
-@pytest.mark.xfail(reason="weights that were never trained are kept as the best so far")
 def test_fit_before_an_epoch_is_finished(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,7 +135,6 @@ def test_fit_while_measuring_has_a_complete_model(
     assert TableModel.load("new").about["epochs"] == 3
 
 
-@pytest.mark.xfail(reason="it says that there is no model")
 def test_fit_while_measuring_says_where_the_model_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -98,7 +98,7 @@ def test_rows_without_a_target_are_corrected_by_all_others(
         fix=tmp_path / "fixed.csv",
     )
     assert done.card.n == 500
-    assert done.notes == ("100 rows without a target are not measured.",)
+    assert done.notes == ("100 rows without a target: not measured.",)
     fixed = pc.read_csv(tmp_path / "fixed.csv")
     low = fixed["lower_90_recalibrated"].to_numpy()[:100]
     high = fixed["upper_90_recalibrated"].to_numpy()[:100]
@@ -121,7 +121,7 @@ def test_crossing_quantiles_are_sorted_with_a_note(narrow: dict[str, Any]) -> No
     low[:3] = narrow["high"][:3] + 1
     levels = {"low": 0.1, "middle": 0.5, "high": 0.9}
     done = compare_table({**narrow, "low": low}, target="y", quantiles=levels)
-    assert done.notes == ("The quantiles of 3 rows crossed: sorted.",)
+    assert done.notes == ("Crossing quantiles in 3 rows: sorted.",)
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_missing_targets_are_left_out_and_text_is_refused(fitted: TableFit) -> N
     some = table.set_column(5, "price", pa.array(prices))
     done = evaluate_table(fitted.model, some)
     assert done.card.n == 59
-    assert "1 rows without a target were left out." in done.notes
+    assert "1 row without a target: left out." in done.notes
     texts = table.set_column(5, "price", pa.array(["1", "dear", *["2"] * 58]))
     with pytest.raises(InputError, match=r"row 2, column 'price'.*'dear'"):
         evaluate_table(fitted.model, texts)
@@ -130,7 +130,7 @@ def test_recent_rows_refresh_the_calibration(
 
 
 def test_too_few_recent_rows(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"must have 25 rows .* it has 24"):
+    with pytest.raises(InputError, match=r"at least 25 rows .* got 24"):
         recalibrate_table(folder, homes(24), tmp_path / "new")
     assert not (tmp_path / "new").exists()
     assert recalibrate_table(folder, homes(25), recalibrator="scale").folder is None

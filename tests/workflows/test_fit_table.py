@@ -134,8 +134,8 @@ def test_rows_without_a_target_are_left_out() -> None:
     done = fit_table(table, target="price", test=0, **TINY)
     assert done.card is None
     assert done.model.about["rows"] == 58
-    assert done.notes[0] == "2 rows without a target were left out."
-    assert "No rows were set aside" in done.words()
+    assert done.notes[0] == "2 rows without a target: left out."
+    assert "It was not measured" in done.words()
     assert json.dumps(done.to_dict())
 
 
@@ -189,3 +189,27 @@ def test_few_groups_come_near_the_share() -> None:
     assert len(held) in (30, 40)
     assert len(learned) + len(held) == 100
     assert len(set(groups[held])) == 1
+
+
+def test_the_table_to_measure_on_is_looked_at_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CalibratedRegressor, "fit", lambda *_, **__: 1 / 0)
+    write_table(tmp_path / "homes.csv", homes(60))
+    with pytest.raises(InputError, match="this is the same file"):
+        fit_table(
+            tmp_path / "homes.csv",
+            target="price",
+            test_table=tmp_path / "homes.csv",
+            **TINY,
+        )
+    with pytest.raises(InputError, match="no column 'city'"):
+        other = homes(30).drop_columns(["city"])
+        fit_table(homes(60), target="price", test_table=other, **TINY)
+
+
+@pytest.mark.parametrize("option", ["time", "group"])
+def test_rows_that_are_all_alike_cannot_be_set_aside(option: str) -> None:
+    table = homes(60).append_column("same", pa.array([1.0] * 60))
+    with pytest.raises(InputError, match="column 'same': all rows have the same value"):
+        fit_table(table, target="price", **(TINY | {option: "same"}))

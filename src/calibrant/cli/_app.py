@@ -13,7 +13,14 @@ import typer
 
 from calibrant import __version__
 
-__all__ = ["app", "command_line", "for_the_shell", "one_line_errors", "run"]
+__all__ = [
+    "app",
+    "command_line",
+    "for_the_shell",
+    "one_line_errors",
+    "printable",
+    "run",
+]
 
 Parameters = ParamSpec("Parameters")
 
@@ -33,6 +40,13 @@ _INTERRUPTED = 130
 _OPTIONS = {
     "pass overwrite=True": "use --force",
     "pass time= or groups= to fit": "use --time-column or --group",
+    "use None for the other": "leave the other out",
+    'recalibrator="beta"': "--recalibrator beta",
+    'recalibrate_on="held_out"': "--set recalibrate_on=held_out",
+    "recalibrate_on=None": "--set recalibrate_on=None",
+    "patience=None": "--set patience=None",
+    "set gradient_clip=1.0": "use --set gradient_clip=1.0",
+    "Lower folds": "Use --set folds=2",
 }
 
 
@@ -134,9 +148,16 @@ def _is_for_the_user(error: Exception) -> bool:
     return isinstance(error, InputError | DivergedError)
 
 
+def printable(text: str) -> str:
+    """Replace characters that would steer the terminal rather than be seen."""
+    return "".join(
+        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text
+    )
+
+
 def for_the_shell(message: object) -> str:
     """Return a message on one line, with the options of the command line in it."""
-    text = " ".join(str(message).split())
+    text = printable(" ".join(str(message).split()))
     for python, option in _OPTIONS.items():
         text = text.replace(python, option)
     return text

@@ -74,7 +74,9 @@ VerboseOption = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Print all numbers.", rich_help_panel=_TALK),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="One seed, the same numbers.")]
+SeedOption = Annotated[
+    int, typer.Option(min=0, max=2**32 - 1, help="One seed, the same numbers.")
+]
 ForceOption = Annotated[
     bool, typer.Option("--force", help="Replace a model that is in the folder.")
 ]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from calibrant.cli._app import for_the_shell
+from calibrant.cli._app import for_the_shell, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -87,7 +87,7 @@ class Voice:
         for column in shown:
             style = "" if column.used or column.kind == "target" else "dim"
             done = "used as it is" if column.done == column.kind else column.done
-            cells = (_short(column.name), column.kind, done)
+            cells = (_short(column.name), column.kind, printable(done))
             table.add_row(*(Text(cell, style=style) for cell in cells))
         self.show(table)
         if len(shown) < len(columns):
@@ -106,6 +106,7 @@ class Voice:
 
 
 def _short(text: str) -> str:
+    text = printable(text)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

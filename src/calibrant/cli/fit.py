@@ -1,5 +1,7 @@
 """calibrant fit: from a table to a model and its report."""
 
+import ast
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -135,6 +137,14 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
         float | None,
         typer.Option(help="Largest possible target.", rich_help_panel=_MODEL),
     ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Any other parameter of CalibratedRegressor, as learning_rate=0.001.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
     delimiter: DelimiterOption = None,
@@ -165,6 +175,7 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
         "epochs": epochs,
         "target_transform": target_transform,
         "bounds": None if lower is None and upper is None else (lower, upper),
+        **_parameters(more),
     }
     done = fit_table(
         table,
@@ -197,6 +208,24 @@ def _tell(done: "TableFit", voice: Voice) -> None:
     voice.say(f"Model:  {done.folder}")
     if done.page is not None:
         voice.say(f"Report: {done.page}")
+
+
+def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Read NAME=VALUE; what is no value of Python is a text."""
+    from calibrant._checks import InputError
+
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.isidentifier():
+            raise InputError(
+                f"--set takes NAME=VALUE, as learning_rate=0.001; got {text!r}."
+            )
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            found[name] = value
+    return found
 
 
 def _strength(text: str) -> float | str:

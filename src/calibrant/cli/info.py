@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from calibrant.cli._app import one_line_errors
+from calibrant.cli._app import one_line_errors, printable
 from calibrant.cli._options import JsonOption, Model, QuietOption, VerboseOption
 from calibrant.cli._voice import Voice
 
@@ -23,12 +23,20 @@ def info(
 
     Example: calibrant info model/
     """
+    from calibrant._checks import InputError
     from calibrant.estimator.table_model import TableModel
     from calibrant.workflows._making import settings_of
 
     voice = Voice(json, quiet, verbose)
     loaded = TableModel.load(model)
     encoder = loaded.encoder
+    try:
+        made, did = settings_of(loaded), _how_it_did(loaded)
+    except (LookupError, TypeError, ValueError, AttributeError):
+        # Its checksum is right, so somebody else than calibrant has written it.
+        raise InputError(
+            f"{model}: what it says about its making is not as calibrant writes it."
+        ) from None
     voice.json(
         {
             "target": loaded.target,
@@ -41,13 +49,13 @@ def info(
         }
     )
     voice.say(
-        f"Predicts {loaded.target!r} from {len(encoder.needed)} columns "
+        f"Predicts {loaded.target!r:.60} from {len(encoder.needed)} columns "
         f"({len(encoder.feature_names)} features)."
     )
     voice.columns(encoder.columns)
-    for name, text in settings_of(loaded).items():
-        voice.say(f"{name}: {text}")
-    voice.say(_how_it_did(loaded))
+    for name, text in made.items():
+        voice.say(printable(f"{name}: {text}"))
+    voice.say(did)
 
 
 def _how_it_did(model: "TableModel") -> str:

@@ -1,6 +1,7 @@
 """Trained members, and the law that some of them predict together."""
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,8 @@ __all__ = ["Architecture", "Members", "center_and_scale"]
 _BLOCK = 2**22
 # A new row may be this many standard deviations away; more would leave float32.
 _FARTHEST = 1e12
+# Of all members together; 8 GB, four times that with gradients and Adam's moments.
+_MOST_WEIGHTS = 2**31
 
 Array = npt.NDArray[np.float64]
 
@@ -92,6 +95,7 @@ class Architecture:
     ) -> list[nn.Module]:
         """Make untrained networks, float32: one stack, or a module for each member."""
         if isinstance(self.network, str):
+            self._check_size(features, members)
             options = {
                 name: value
                 for name, value in self.options.items()
@@ -114,6 +118,18 @@ class Architecture:
                 "network must make a new module at each call, got the same one twice."
             )
         return [StandardizedInputs(each, features).float() for each in modules]
+
+    def _check_size(self, features: int, members: int) -> None:
+        """Refuse stacks that no memory holds, before it is asked for."""
+        sizes = [features, *self.options.get("hidden", ()), self.head().size]
+        weights = members * sum(
+            before * after for before, after in itertools.pairwise(sizes)
+        )
+        if weights > _MOST_WEIGHTS:
+            raise InputError(
+                f"members, folds and hidden must make at most {_MOST_WEIGHTS:,} "
+                f"weights, got {weights:,}. Choose fewer or smaller networks."
+            )
 
     def fitted_transform(self, y: Array) -> TargetTransform | None:
         """Learn the target's transform from these targets; None for none."""

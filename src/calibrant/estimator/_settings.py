@@ -26,6 +26,8 @@ __all__ = [
 
 _LAWS = ("mixture", "moment_matched")
 _RULES = ("crps", "nll")
+# Of members and folds; a slip of the finger must not fill the memory.
+_MOST = 10_000
 
 
 def check_settings(model: "CalibratedRegressor") -> None:
@@ -36,6 +38,8 @@ def check_settings(model: "CalibratedRegressor") -> None:
             raise InputError(
                 f"{name} must be a whole number >= {least}, got {value!r}."
             )
+        if int(value) > _MOST:
+            raise InputError(f"{name} must be at most {_MOST:,}, got {value}.")
     for name in ("held_out_share", "validation_share"):
         check_between(getattr(model, name), 0, 1, name=name)
     if isinstance(model.hidden, Integral | str) or not all(

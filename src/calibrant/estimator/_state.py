@@ -76,6 +76,7 @@ def restored_model(
         None if text is None else transform_from_json(text)
         for text in state["transforms"]
     ]
+    _check_arrays(state["features"], len(places), arrays)
     _check_size(state["features"], len(places), architecture, arrays)
     networks = architecture.build(
         state["features"], len(places), torch.Generator().manual_seed(0)
@@ -119,6 +120,20 @@ def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN
             f"its units must be of its {members} members, with weights that sum to 1."
         )
     return units
+
+
+def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
+    """Refuse scales of another shape, and numbers that are none."""
+    for part, shape in (("inputs", (features,)), ("targets", (members,))):
+        for name in (f"{part}.center", f"{part}.scale"):
+            if tuple(arrays[name].shape) != shape:
+                raise InputError(
+                    f"its array {name} must have shape {shape}, it has "
+                    f"{tuple(arrays[name].shape)}."
+                )
+    for name, values in arrays.items():
+        if values.is_floating_point() and not bool(values.isfinite().all()):
+            raise InputError(f"its array {name!r:.60} must be finite, and it is not.")
 
 
 def _check_size(

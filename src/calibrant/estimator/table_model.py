@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted
+from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
@@ -150,20 +151,27 @@ class TableModel:
         not fit together, gives an error that says so.
         """
         arrays, state = read_folder(folder, kind=_KIND)
-        parts: Any = state
         try:
-            encoder = TableEncoder.from_dict(parts["encoder"])
-            target, about = parts["target"], parts["about"]
-            regressor = restored(arrays, parts["regressor"], {})
+            return cls._from_parts(arrays, state)
         except KeyError as error:
             raise InputError(
                 f"{folder}: the description has no part {error}. Write it again."
             ) from None
+        except InputError as error:
+            raise InputError(f"{folder}: {error}") from error
+
+    @classmethod
+    def _from_parts(
+        cls, arrays: Mapping[str, Tensor], parts: Mapping[str, Any]
+    ) -> Self:
+        encoder = TableEncoder.from_dict(parts["encoder"])
+        target, about = parts["target"], parts["about"]
+        regressor = restored(arrays, parts["regressor"], {})
         if not isinstance(target, str) or not isinstance(about, dict):
-            raise InputError(f"{folder}: target must be a name and about a mapping.")
+            raise InputError("its target must be a name and its about a mapping.")
         if regressor.n_features_in_ != len(encoder.feature_names):
             raise InputError(
-                f"{folder}: its columns make {len(encoder.feature_names)} features, "
-                f"and its networks take {regressor.n_features_in_}."
+                f"its columns make {len(encoder.feature_names)} features, and its "
+                f"networks take {regressor.n_features_in_}."
             )
         return cls(regressor, encoder, target, about)

@@ -135,13 +135,22 @@ def _swap(new: Path, target: Path) -> None:
         raise
     _sync_folder(target.parent)
     try:
-        _remove(old)
+        _remove_anyway(old)
     except OSError as error:
         warnings.warn(
             f"{target} is written, but its former version could not be removed and "
             f"is now {old}: {error}. Remove it yourself.",
             stacklevel=4,
         )
+
+
+def _remove_anyway(folder: Path) -> None:
+    """Remove a folder also if Ctrl-C comes in between, and raise it then."""
+    try:
+        _remove(folder)
+    except KeyboardInterrupt:
+        _remove(folder)
+        raise
 
 
 def _restore(old: Path, target: Path) -> None:

@@ -12,6 +12,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.tables import Source, read_target
+from calibrant.tables._words import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,5 +130,5 @@ def _refuse(
         row = int(np.flatnonzero(bad)[0])
         raise InputError(
             f"{source.name}, row {row + 1}, column {name!r}: a prediction {rule}, got "
-            f"{values[row]:g} ({int(bad.sum()):,} such rows). Drop or mend them."
+            f"{values[row]:g} ({amount(int(bad.sum()), 'such row')}). Mend it."
         )

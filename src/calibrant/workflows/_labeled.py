@@ -10,6 +10,7 @@ from calibrant._checks import InputError
 from calibrant._progress import Bar
 from calibrant.estimator.table_model import TableModel
 from calibrant.tables import Findings, Source, TableEncoder, read_target
+from calibrant.tables._words import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -221,12 +222,12 @@ def _labeled(
     if not kept.total:
         raise InputError(
             f"{source.name} must have rows with a target to measure on, and it has "
-            f"{'none' if not missing else f'{missing:,} rows without one'}."
+            f"{'none' if not missing else amount(missing, 'row') + ' without one'}."
         )
     rows = kept.all()
     notes = findings.lines()
     if missing:
-        notes.append(f"{missing:,} rows without a target were left out.")
+        notes.append(f"{amount(missing, 'row')} without a target: left out.")
     if kept.total > most:
         notes.append(f"A random choice of {most:,} of {kept.total:,} rows is measured.")
 

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
+from calibrant.tables._words import amount
 
 __all__ = ["set_aside"]
 
@@ -20,6 +21,8 @@ def set_aside(
     seed: int,
     times: npt.NDArray[np.float64] | None = None,
     groups: npt.NDArray[np.int64] | None = None,
+    name: str = "the table",
+    by: str | None = None,
 ) -> tuple[Rows, Rows]:
     """Cut rows into those to learn from and those to measure on, in their order.
 
@@ -35,6 +38,8 @@ def set_aside(
         Time of each row of the table: the latest are set aside, and no moment is cut.
     groups
         Group of each row of the table: whole groups are set aside, chosen at random.
+    name, by
+        Of the table and of the column of times or groups, for messages.
 
     Examples
     --------
@@ -58,7 +63,12 @@ def set_aside(
         else:
             chosen[np.random.default_rng(seed).permutation(count)[:wanted]] = True
     learned, held = known[~chosen], known[chosen]
-    _check(count, len(learned), len(held) if share else None)
+    if wanted and not len(learned):
+        raise InputError(
+            f"{name}, column {by!r:.60}: all rows have the same value, so none can be "
+            "set aside by it. Choose another column, or set nothing aside (0)."
+        )
+    _check(name, count, len(learned), len(held) if share else None)
     return learned, held
 
 
@@ -81,11 +91,12 @@ def _whole_groups(
     return np.isin(groups, labels[order[:enough]])
 
 
-def _check(count: int, learned: int, held: int | None) -> None:
+def _check(name: str, count: int, learned: int, held: int | None) -> None:
     if learned < _FEWEST_LEARNED or (held is not None and held < _FEWEST_SET_ASIDE):
         aside = "" if held is None else f" and {held} set aside to measure on"
         raise InputError(
-            f"at least {_FEWEST_LEARNED} rows to learn from and {_FEWEST_SET_ASIDE} "
-            f"to measure on are needed; {count} rows with a target give {learned}"
-            f"{aside}. Bring more rows, or change what is set aside (0 for nothing)."
+            f"{name}: at least {_FEWEST_LEARNED} rows to learn from and "
+            f"{_FEWEST_SET_ASIDE} to measure on are needed; {amount(count, 'row')} "
+            f"with a target give {learned}{aside}. Bring more rows, or change what is "
+            "set aside (0 for nothing)."
         )

@@ -19,10 +19,19 @@ from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
 from calibrant.report.own.page import write_own_page
-from calibrant.tables import Source, Style, TableWriter, open_source, read_target
+from calibrant.tables import (
+    Source,
+    Style,
+    TableWriter,
+    open_source,
+    read_target,
+    require_rows,
+)
+from calibrant.tables._words import amount
 from calibrant.workflows._foreign import Foreign, read_predictions
 from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels
 from calibrant.workflows._making import checksum, versions
+from calibrant.workflows._page_path import page_path
 from calibrant.workflows.measured import (
     Measured,
     judgment,
@@ -140,29 +149,36 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     """
     source = open_source(table, style=style, expect=[target])
     source.check_columns(by)
+    fresh_recalibrator(recalibrator)
+    page, writer = page_path(report, [source.path]), _writer(fix, source)
     data = source.read()
-    if not data.num_rows:
-        raise InputError(f"{source.name} has a header but no rows below it.")
+    require_rows(data, name=source.name)
     foreign = read_predictions(source, data, mean=mean, std=std, quantiles=quantiles)
     y = read_target(data[target], target=target, name=source.name, style=source.style)
     rows, notes = _measurable(source, y, seed)
     labeled = _labeled(source, foreign, data, y, rows, by, notes)
     measured = measure(foreign.law(rows), labeled, seed=seed)
-    after, path = None, None
-    if fix is not None:
+    after = None
+    if writer is not None:
         maps = _Maps(foreign, y, recalibrator, seed)
         after = measure(maps.law(rows), labeled, seed=seed)
-        path = _write_fixed(fix, source, data, foreign, maps)
-    page = None
-    if report is not None:
-        page = _write_report(report, measured, after, source, target, command)
+        _write_fixed(writer, source, data, foreign, maps)
+    if page is not None:
+        _write_report(page, measured, after, source, target, command)
     return TableComparison(
         card=measured.card,
         fixed=None if after is None else after.card,
         notes=measured.notes,
         page=page,
-        path=path,
+        path=None if fix is None else Path(fix),
     )
+
+
+def _writer(path: str | os.PathLike[str] | None, source: Source) -> TableWriter | None:
+    """Refuse a path that cannot be written before anything is measured."""
+    if path is None:
+        return None
+    return TableWriter(path, inputs=[] if source.path is None else [source.path])
 
 
 def _measurable(
@@ -174,7 +190,9 @@ def _measurable(
         raise InputError(f"{source.name} must have rows with a target, it has none.")
     notes = []
     if len(rows) < len(y):
-        notes.append(f"{len(y) - len(rows):,} rows without a target are not measured.")
+        notes.append(
+            f"{amount(len(y) - len(rows), 'row')} without a target: not measured."
+        )
     if len(rows) > MOST_ROWS:
         notes.append(
             f"A random choice of {MOST_ROWS:,} of {len(rows):,} rows is measured."
@@ -194,7 +212,7 @@ def _labeled(
     notes: tuple[str, ...],
 ) -> Labeled:
     if foreign.crossed:
-        notes += (f"The quantiles of {foreign.crossed:,} rows crossed: sorted.",)
+        notes += (f"Crossing quantiles in {amount(foreign.crossed, 'row')}: sorted.",)
     return Labeled(
         x=np.empty((len(rows), 0)),
         y=y[rows],
@@ -255,17 +273,16 @@ def _learned(
 
 
 def _write_fixed(
-    path: str | os.PathLike[str],
+    writer: TableWriter,
     source: Source,
     data: "pa.Table",
     foreign: Foreign,
     maps: _Maps,
-) -> Path:
+) -> None:
     """Write the table with recalibrated columns behind its own."""
     import pyarrow as pa
 
-    inputs = [] if source.path is None else [source.path]
-    with TableWriter(path, inputs=inputs) as file:
+    with writer as file:
         for start in range(0, data.num_rows, CHUNK):
             part = data.slice(start, CHUNK)
             rows = np.arange(start, start + part.num_rows)
@@ -279,7 +296,6 @@ def _write_fixed(
             columns = {name: part[name].combine_chunks() for name in data.column_names}
             columns |= {name: pa.array(values) for name, values in made.items()}
             file.write(pa.RecordBatch.from_pydict(columns))
-    return Path(path)
 
 
 def _corrected(foreign: Foreign, law: AbstractDistribution) -> dict[str, Array]:
@@ -293,13 +309,13 @@ def _corrected(foreign: Foreign, law: AbstractDistribution) -> dict[str, Array]:
 
 
 def _write_report(
-    path: str | os.PathLike[str],
+    page: Path,
     measured: Measured,
     after: Measured | None,
     source: Source,
     target: str,
     command: str | None,
-) -> Path:
+) -> None:
     settings = {
         "Command": command,
         "Table": source.name,
@@ -316,4 +332,4 @@ def _write_report(
         before=None if after is None else measured.card,
         notes=measured.notes,
     )
-    return write_own_page(Path(path), contents)
+    write_own_page(page, contents)

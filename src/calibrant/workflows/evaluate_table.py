@@ -15,6 +15,7 @@ from calibrant.tables import Style
 from calibrant.workflows._labeled import read_labeled
 from calibrant.workflows._making import settings_of
 from calibrant.workflows._model import as_model
+from calibrant.workflows._page_path import page_path
 from calibrant.workflows.measured import (
     column_lines,
     judgment,
@@ -155,10 +156,11 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
         check_between(require_coverage, 0, 1, name="the coverage that is required")
     source = loaded.open(table, style=style)
     source.check_columns(by)
+    page = page_path(report, [source.path])
     labeled = read_labeled(loaded, source, by=tuple(by), seed=seed, progress=progress)
     measured = measure(loaded.law(labeled.x), labeled, seed=seed)
-    card, page = measured.card, None
-    if report is not None:
+    card = measured.card
+    if page is not None:
         contents = own_report(
             "evaluate",
             measured,
@@ -169,7 +171,7 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
             columns=column_lines(loaded.encoder),
             notes=measured.notes,
         )
-        page = write_own_page(Path(report), contents)
+        write_own_page(page, contents)
     requirement = None
     if require_coverage is not None:
         held = float((abs(2 * card.rows["pit"] - 1) <= require_coverage).mean())

@@ -26,7 +26,9 @@ from calibrant.tables import (
     open_source,
     read_target,
     read_times,
+    require_rows,
 )
+from calibrant.tables._words import amount
 from calibrant.tables.column import Column
 from calibrant.workflows._labeled import Labeled, look_columns, read_labeled
 from calibrant.workflows._making import (
@@ -48,6 +50,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["TableFit", "fit_table"]
+
+_NOT_MEASURED = (
+    "The measurement was interrupted: the model is complete, but it has no scorecard "
+    "and no report. Measure it with `calibrant evaluate`."
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -85,7 +92,7 @@ class TableFit:
     def words(self) -> str:
         """Say in plain words whether its intervals can be trusted."""
         if self.card is None:
-            return "No rows were set aside, so nothing is known about new rows."
+            return "It was not measured, so nothing is known about new rows."
         return judgment(self.card)
 
     def to_dict(self) -> dict[str, Any]:
@@ -114,7 +121,7 @@ class _Rows:
     @property
     def notes(self) -> tuple[str, ...]:
         lost = self.data.num_rows - len(self.known)
-        return (f"{lost:,} rows without a target were left out.",) if lost else ()
+        return (f"{amount(lost, 'row')} without a target: left out.",) if lost else ()
 
     def column(self, name: str) -> Any:  # noqa: ANN401  (of pyarrow)
         self.source.check_columns([name])
@@ -224,7 +231,9 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
     )
     rows = _read(table, target, style)
     cut = _cut(rows, roles, 0 if test_table is not None else test, seed)
-    model, x, notes = _train(rows, cut, roles, regressor, command)
+    encoder = _learn_columns(rows, cut, roles)
+    other = _test_source(test_table, style, rows, encoder)
+    model, x, notes = _train(rows, cut, encoder, regressor, command)
     fitted = TableFit(
         model=model,
         card=None,
@@ -233,13 +242,16 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
         folder=None if out is None else model.save(out, overwrite=overwrite),
         interrupted=any(each.interrupted for each in regressor.history_),
     )
-    if test_table is not None:
-        source = model.open(test_table, style=style)
-        labeled = read_labeled(model, source, seed=seed, progress=progress)
-        return _measured(fitted, labeled, source.name, "file")
-    if not len(cut.held):
+    if other is None and not len(cut.held):
         return fitted
-    return _measured(fitted, _held(rows, cut, model, x), rows.source.name, cut.how)
+    try:
+        if other is None:
+            labeled = _held(rows, cut, model, x)
+            return _measured(fitted, labeled, rows.source.name, cut.how)
+        labeled = read_labeled(model, other, seed=seed, progress=progress)
+        return _measured(fitted, labeled, other.name, "file")
+    except KeyboardInterrupt:
+        return replace(fitted, interrupted=True, notes=(*notes, _NOT_MEASURED))
 
 
 def _regressor(
@@ -262,8 +274,7 @@ def _regressor(
 def _read(table: Any, target: str, style: Style | None) -> _Rows:  # noqa: ANN401
     source = open_source(table, style=style, expect=[target])
     data = source.read()
-    if not data.num_rows:
-        raise InputError(f"{source.name} has a header but no rows below it.")
+    require_rows(data, name=source.name)
     y = read_target(data[target], target=target, name=source.name, style=source.style)
     return _Rows(source, target, data, np.flatnonzero(~np.isnan(y)), y)
 
@@ -280,7 +291,15 @@ def _cut(rows: _Rows, roles: Roles, share: float, seed: int) -> _Cut:
         )
     if roles.group is not None:
         groups = _codes(rows.column(roles.group))
-    learned, held = set_aside(rows.known, share, seed=seed, times=times, groups=groups)
+    learned, held = set_aside(
+        rows.known,
+        share,
+        seed=seed,
+        times=times,
+        groups=groups,
+        name=rows.source.name,
+        by=roles.time or roles.group,
+    )
     y = rows.y[learned]
     if np.ptp(y) == 0:
         raise InputError(
@@ -299,23 +318,45 @@ def _codes(column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401  (of pyarrow)
     return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
 
 
+def _learn_columns(rows: _Rows, cut: _Cut, roles: Roles) -> TableEncoder:
+    return TableEncoder.learn(
+        rows.data.take(cut.learned),
+        target=rows.target,
+        roles=roles,
+        style=rows.source.style,
+        name=rows.source.name,
+        rows=1 + cut.learned,
+    )
+
+
+def _test_source(
+    table: Any | None,  # noqa: ANN401
+    style: Style | None,
+    rows: _Rows,
+    encoder: TableEncoder,
+) -> Source | None:
+    """Open the table to measure on, and refuse it before the training if it is bad."""
+    if table is None:
+        return None
+    source = open_source(table, style=style, expect=[*encoder.needed, rows.target])
+    both = (source.path, rows.source.path)
+    if None not in both and Path(both[0] or "").samefile(both[1] or ""):
+        raise InputError(
+            f"{source.name}: the rows to measure on must be others than those to learn "
+            "from, and this is the same file. Leave it out to set some rows aside."
+        )
+    return source
+
+
 def _train(
     rows: _Rows,
     cut: _Cut,
-    roles: Roles,
+    encoder: TableEncoder,
     regressor: CalibratedRegressor,
     command: str | None,
 ) -> tuple[TableModel, Array, tuple[str, ...]]:
-    """Learn the columns, then the regressor; also give all rows, encoded."""
-    name, target = rows.source.name, rows.target
-    encoder = TableEncoder.learn(
-        rows.data.take(cut.learned),
-        target=target,
-        roles=roles,
-        style=rows.source.style,
-        name=name,
-        rows=1 + cut.learned,
-    )
+    """Train the regressor; also give all rows, encoded."""
+    name = rows.source.name
     # What is bad in these rows stands in the table of the columns.
     x = encoder.encode(rows.data, name=name, style=rows.source.style)
     notes = list(rows.notes)
@@ -326,8 +367,10 @@ def _train(
             time=None if cut.times is None else cut.times[cut.learned],
             groups=None if cut.groups is None else cut.groups[cut.learned],
         )
+    if any(each.interrupted and not each.loss for each in regressor.history_):
+        raise KeyboardInterrupt  # not one epoch: there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
-    return TableModel(regressor, encoder, target, about), x, tuple(notes)
+    return TableModel(regressor, encoder, rows.target, about), x, tuple(notes)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from calibrant._progress import Bar
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator.table_model import TableModel
 from calibrant.tables import Batch, Findings, Source, Style, TableWriter
+from calibrant.tables._words import amount
 from calibrant.workflows._model import as_model
 
 if TYPE_CHECKING:
@@ -197,11 +198,11 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
             else:
                 file.write(part)
         if not rows:
-            raise InputError(f"{source.name} has a header but no rows below it.")
+            raise InputError(f"{source.name}: there is a header, but no rows below it.")
     if file is not None and file.neutralized:
         notes.append(
-            f"{file.neutralized:,} texts that a spreadsheet would run as formulas got "
-            f"an apostrophe in front, the first is {file.example!r:.60}."
+            f"An apostrophe in front of {amount(file.neutralized, 'text')} that a "
+            f"spreadsheet would run as a formula, the first is {file.example!r:.60}."
         )
     return TablePrediction(
         rows=rows,

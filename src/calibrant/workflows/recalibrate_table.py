@@ -127,8 +127,8 @@ def recalibrate_table(  # noqa: PLR0913  (one parameter for each option of the c
     labeled = read_labeled(loaded, source, seed=seed, progress=progress)
     if len(labeled.y) < _FEWEST:
         raise InputError(
-            f"{source.name} must have {_FEWEST} rows with a target or more to refresh "
-            f"a calibration, and it has {len(labeled.y)}. A few hundred are good."
+            f"{source.name}: at least {_FEWEST} rows with a target are needed to "
+            f"refresh a calibration, got {len(labeled.y)}. A few hundred are good."
         )
     regressor = loaded.regressor.refresh(
         labeled.x, labeled.y, recalibrator=recalibrator

@@ -76,14 +76,12 @@ _EVALUATE = (
         houses(),
         "bad.csv",
         "--report bad.csv",
-        "the table is lost",
     ),
     _evaluate(
         "--report that is a file of the model",
         houses(),
         "model.json",
         "--report model/model.json",
-        "the model is lost",
     ),
     Case(
         kind="a coverage that is not met",
@@ -135,13 +133,11 @@ _COMPARE = (
         "--report that is the predictions themselves",
         f"{NORMAL} --report bad.csv",
         "bad.csv",
-        defect="the predictions are lost",
     ),
     _compare(
         "a recalibrator that is not there, without --fix",
         f"{NORMAL} --recalibrator bta --report none",
         "beta",
-        defect="goes unseen",
     ),
     Case(
         kind="too few rows to --fix",
@@ -155,7 +151,7 @@ _COMPARE = (
         "--report none",
         code=0,
         files={"bad.csv": forecasts({(7, "low"): "9", (7, "high"): "8"})},
-        says="crossed",
+        says="Crossing",
     ),
 )
 _DATASETS = (

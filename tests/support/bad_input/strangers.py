@@ -239,19 +239,17 @@ STRANGERS = (
     _case(
         "forged: a scorecard without its numbers",
         _forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
-        "scorecard",
-        defect="ends with a traceback",
+        "making",
     ),
     _case(
         "forged: about of other types",
         _forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
         "about",
-        defect="ends with a traceback",
     ),
     _case(
         "forged: a million million features",
         _forged(_set(_D, _R, "features", to=10**12)),
-        "weights",
+        "must have shape",
     ),
     _case(
         "forged: hidden layers of a million million units",
@@ -261,7 +259,7 @@ STRANGERS = (
     _case(
         "forged: ten thousand members",
         _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
-        "weights",
+        "must have shape",
     ),
     _case(
         "forged: a network that is not there",
@@ -299,14 +297,12 @@ STRANGERS = (
         _forged_arrays(_reshaped),
         "inputs.center",
         _PREDICT,
-        defect="ends with a traceback",
     ),
     _case(
         "forged: weights that are not numbers",
         _forged_arrays(_poisoned),
         "finite",
         _PREDICT,
-        defect="writes nan for all rows",
     ),
     _case(
         "forged: arrays of a huge shape",
