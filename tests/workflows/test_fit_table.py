@@ -203,8 +203,8 @@ def test_the_table_to_measure_on_is_looked_at_before_the_training(
             test_table=tmp_path / "homes.csv",
             **TINY,
         )
+    other = homes(30).drop_columns(["city"])
     with pytest.raises(InputError, match="no column 'city'"):
-        other = homes(30).drop_columns(["city"])
         fit_table(homes(60), target="price", test_table=other, **TINY)
 
 

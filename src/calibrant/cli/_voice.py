@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.tables.column import Column
+    from calibrant.report.own.contents import ColumnLine
 
 __all__ = ["Voice"]
 
@@ -73,7 +73,7 @@ class Voice:
 
             Console().print(what)
 
-    def columns(self, columns: "Sequence[Column]") -> None:
+    def columns(self, columns: "Sequence[ColumnLine]") -> None:
         """Say what was done with each column."""
         if self.silent:
             return
@@ -86,8 +86,7 @@ class Voice:
         shown = columns if self.verbose else columns[:_MOST_COLUMNS]
         for column in shown:
             style = "" if column.used or column.kind == "target" else "dim"
-            done = "used as it is" if column.done == column.kind else column.done
-            cells = (_short(column.name), column.kind, printable(done))
+            cells = (_short(column.name), column.kind, printable(column.done))
             table.add_row(*(Text(cell, style=style) for cell in cells))
         self.show(table)
         if len(shown) < len(columns):

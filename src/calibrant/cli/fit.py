@@ -199,8 +199,10 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
 
 
 def _tell(done: "TableFit", voice: Voice) -> None:
+    from calibrant.workflows.measured import column_lines
+
     voice.json(done.to_dict())
-    voice.columns(done.columns)
+    voice.columns(column_lines(done.model.encoder))
     voice.notes(done.notes)
     if done.card is not None:
         voice.card(done.card)

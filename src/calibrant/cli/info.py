@@ -26,6 +26,7 @@ def info(
     from calibrant._checks import InputError
     from calibrant.estimator.table_model import TableModel
     from calibrant.workflows._making import settings_of
+    from calibrant.workflows.measured import column_lines
 
     voice = Voice(json, quiet, verbose)
     loaded = TableModel.load(model)
@@ -40,10 +41,7 @@ def info(
     voice.json(
         {
             "target": loaded.target,
-            "columns": [
-                {"name": c.name, "kind": c.kind, "used": c.used, "done": c.done}
-                for c in encoder.columns
-            ],
+            "columns": [vars(line) for line in column_lines(encoder)],
             "features": list(encoder.feature_names),
             "about": dict(loaded.about),
         }
@@ -52,7 +50,7 @@ def info(
         f"Predicts {loaded.target!r:.60} from {len(encoder.needed)} columns "
         f"({len(encoder.feature_names)} features)."
     )
-    voice.columns(encoder.columns)
+    voice.columns(column_lines(encoder))
     for name, text in made.items():
         voice.say(printable(f"{name}: {text}"))
     voice.say(did)

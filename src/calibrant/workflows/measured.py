@@ -115,8 +115,13 @@ def judgment(card: Scorecard, *, which: str = "unseen rows") -> str:
 def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:
     """Say what was done with each column."""
     return tuple(
-        ColumnLine(name=c.name, kind=c.kind, used=c.used, done=c.done)
-        for c in encoder.columns
+        ColumnLine(
+            name=column.name,
+            kind=column.kind,
+            used=column.used,
+            done="used as it is" if column.done == column.kind else column.done,
+        )
+        for column in encoder.columns
     )
 
 
