@@ -1,6 +1,7 @@
 """The commands on tables: what people read, and what machines do."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -216,7 +217,9 @@ def test_a_command_that_is_written_wrongly_is_one_line(
         assert said in told.err
         assert "--help." in told.err
     monkeypatch.setattr(sys, "argv", ["calibrant"])
+    monkeypatch.delenv("OMP_WAIT_POLICY")
     assert run() == 2
+    assert os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
     assert "Usage" in capsys.readouterr().out
 
 

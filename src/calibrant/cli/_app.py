@@ -84,6 +84,10 @@ def run() -> int:
         0 if all went well, 1 if something was found wanting, 2 for a mistake of the
         user, 130 after an interruption.
     """
+    # Threads of torch that spin while they wait take the cores from each other as soon
+    # as anybody else works on the machine: a training was seen to take seven times as
+    # long. They read this when torch is imported, so not yet.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         code = app(standalone_mode=False)
     except _Refusal as error:
