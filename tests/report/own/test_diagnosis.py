@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
+from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own._shape import shape_words
 from calibrant.report.own.diagnosis import FEWEST_ROWS, diagnose
@@ -148,3 +150,16 @@ def test_bars_outside_the_band_are_counted_where_nothing_else_is_wrong() -> None
     assert "lower than predicted" in low
     words = shape_words(card_of(HUMPS), histogram)
     assert "neither a slope nor a plain U or hump" in words
+
+
+def test_intervals_that_err_on_different_sides_have_the_wrong_shape() -> None:
+    """Too few targets near the middle, and too few far out: between the two."""
+    steps = np.linspace(0, 1, 4000)
+    distance = np.interp(steps, [0, 0.45, 0.93, 1], [0, 0.5, 0.9, 1])
+    pit = 0.5 + 0.5 * distance * np.where(np.arange(4000) % 2, 1, -1)
+    pit[:80] = 0.6  # leans a little, which does not matter beside the rest
+    targets = norm.ppf(pit.clip(1e-6, 1 - 1e-6))
+    card = evaluate((np.zeros(4000), np.ones(4000)), targets)
+    assert card["coverage_50"] < 0.48
+    assert card["coverage_90"] > 0.92
+    assert diagnose(card).status == "misshapen"

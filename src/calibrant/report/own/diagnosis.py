@@ -22,6 +22,7 @@ FEWEST_ROWS = rows_for_coverage(0.9, 0.1)
 #: Smaller gaps between promised and observed frequency matter to nobody.
 _GAP = 0.01
 _COVERAGE_GAP = 0.02
+_LEAN_GAP = 0.02
 #: Standard deviations beyond which 5 % of perfect models lie.
 _UNUSUAL = 1.96
 
@@ -81,7 +82,9 @@ def diagnose(card: Scorecard) -> Diagnosis:
     less what chance does) or the 90 % coverage is off by more than 0.02. One that is
     seen and matters is
 
-    - ``shifted`` if the PIT values lean to one side more than they reach out or in,
+    - ``misshapen`` if the 50 % and the 90 % intervals err on different sides,
+    - ``shifted`` if the PIT values lean to one side more than they reach out or in, and
+      their mean is off by more than 0.02,
     - ``narrow`` if they reach out too far, and the 90 % coverage is not too high,
     - ``wide`` if they do not reach out enough, and the 90 % coverage is not too low,
     - ``misshapen`` otherwise: too narrow here and too wide there.
@@ -115,7 +118,9 @@ def diagnose(card: Scorecard) -> Diagnosis:
     group = _group_fault(card)
     status: Status = "trusted"
     if seen and (gap > _GAP or abs(held.value - 0.9) > _COVERAGE_GAP):
-        status = _fault(lean, reach, _side(held))
+        middle = _side(card.measure("coverage_50"))
+        leans = abs(lean) * unit > _LEAN_GAP and abs(lean) >= abs(reach)
+        status = _fault(lean if leans else 0.0, reach, _side(held), middle)
     elif card.n < FEWEST_ROWS:
         status = "few"
     elif group is not None:
@@ -124,8 +129,10 @@ def diagnose(card: Scorecard) -> Diagnosis:
     return Diagnosis(status, lean, reach, seen, gap, group, min(chances, default=1.0))
 
 
-def _fault(lean: float, reach: float, side: int) -> Status:
-    if abs(lean) > _UNUSUAL and abs(lean) >= abs(reach):
+def _fault(lean: float, reach: float, side: int, middle: int) -> Status:
+    if side * middle < 0:
+        return "misshapen"
+    if abs(lean) > _UNUSUAL:
         return "shifted"
     out = math.copysign(1, reach) if abs(reach) > _UNUSUAL else -side
     if out > 0 and side <= 0:
