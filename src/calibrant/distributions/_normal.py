@@ -14,6 +14,7 @@ __all__ = [
     "log_scaled_density",
     "normal_cdf",
     "normal_quantile",
+    "normal_score",
 ]
 
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
@@ -72,3 +73,9 @@ def normal_quantile(level: Tensor) -> Tensor:
     """Inverse of :func:`normal_cdf`."""
     result: Tensor = torch.special.ndtri(level)
     return result
+
+
+def normal_score(cdf: Tensor, survival: Tensor) -> Tensor:
+    """Normal quantile of a level, from the tail that is not rounded."""
+    z = normal_quantile(torch.minimum(cdf, survival))
+    return torch.where(cdf < survival, z, -z)

@@ -19,11 +19,11 @@ from calibrant.distributions._normal import (
     log_normal_density,
     log_scaled_density,
     normal_cdf,
+    normal_score,
 )
 from calibrant.distributions._normal_mixture import (
     central_mean,
     normal_around,
-    normal_score,
     normal_tails,
 )
 from calibrant.distributions._outline import (
@@ -183,7 +183,7 @@ class GaussianMixture(AbstractDistribution):
 
     def _around(self, pit: PitValues) -> Around:
         with torch.no_grad():
-            z = normal_score(pit)
+            z = normal_score(pit.cdf, pit.survival)
             start = self.mean.double() + self.stddev.double() * z
             return normal_around(z, (self._means, self._stddevs, self._weights), start)
 
@@ -253,10 +253,8 @@ class GaussianMixture(AbstractDistribution):
         return mean + stddev * noise
 
 
-def _search_logs(law: AbstractDistribution, tail: Tensor, below: Tensor) -> Tensor:
+def _search_logs(law: GaussianMixture, tail: Tensor, below: Tensor) -> Tensor:
     """Quantiles in tails that are too small for numbers, by their logarithms."""
-    if not isinstance(law, GaussianMixture):
-        raise TypeError("the search by logarithms is that of a GaussianMixture")
     low, _, high = law._around(pit_of_tail(tail, below))
 
     def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -15,7 +15,7 @@ from calibrant.distributions._level_integrals import (
     refuse_endless_crps,
     rule_for,
 )
-from calibrant.distributions._normal_mixture import normal_score
+from calibrant.distributions._normal import normal_score
 from calibrant.distributions._outline import (
     Around,
     Bumps,
@@ -23,8 +23,10 @@ from calibrant.distributions._outline import (
     pit_of_tail,
     without_copies,
 )
+from calibrant.distributions._panels import Rule
 from calibrant.distributions._rows import joint_shape
-from calibrant.distributions._value_integrals import moments_by_values
+from calibrant.distributions._through_map import crps_through_map, moments_through_map
+from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["Recalibrated"]
@@ -52,12 +54,14 @@ class Recalibrated(DerivedDistribution):
     and the quantile function is followed by polynomials of degree 7 on 40 panels. The
     error is below 1e-6 standard deviations for smooth quantile functions and for
     quantile tables, and nothing for samples. Over mixtures, whose quantiles must be
-    searched for, they are integrals of the cdf over values instead, on 48 panels that
-    follow it: about 1e-5 standard deviations off, and up to 1e-3 for maps with kinks.
-    Probabilities below 2e-38 in
-    either tail are put there, for laws of ``torch.distributions`` those below 1e-16
-    (6e-8 in float32) above. A map that fattens the tails can take the variance of a
-    law whose tails are heavy already (Student's t): then it is large here, not ``inf``.
+    searched for, the quantile function is read from a table of 49 values of the cdf, or
+    the cdf itself is integrated over values if the map is smooth all over: about 1e-5
+    standard deviations off. Rows that are too rough for either (narrow components far
+    apart) are integrated over values on 64 panels, up to 1e-3 off for maps with kinks.
+    Probabilities below 2e-38 in either tail are put there, for laws of
+    ``torch.distributions`` those below 1e-16 (6e-8 in float32) above. A map that
+    fattens the tails can take the variance of a law whose tails are heavy already
+    (Student's t): then it is large here, not ``inf``.
 
     Memory is proportional to rows plus knots, never to their product.
 
@@ -146,7 +150,8 @@ class Recalibrated(DerivedDistribution):
         centers, scales = self._base._bumps()
         tail = centers.new_tensor([0.16, 0.5, 0.16])
         below = torch.tensor([True, True, False], device=tail.device)
-        low, middle, high = normal_score(self._inner(pit_of_tail(tail, below)))
+        inner = self._inner(pit_of_tail(tail, below))
+        low, middle, high = normal_score(inner.cdf, inner.survival)
         return Bumps(centers + scales * middle, scales * (high - low) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:
@@ -176,8 +181,16 @@ class Recalibrated(DerivedDistribution):
         given = self._given("mean")
         if given is not None:
             refuse_endless_crps(~given.isfinite())
+        if self._searched:
+            way = _crps_through_map if self._kinked else None
+            return crps_by_values(self, value, first=way).to(self.dtype)
         score = self._integrals.crps(value, self._base.pit(value))
         return score.to(self.dtype)
+
+    @property
+    def _kinked(self) -> bool:
+        """Whether the map has kinks, which integrals over values do not see."""
+        return len(self._map.knots) > 2
 
     def _given(self, moment: str) -> Tensor | None:
         """Moment of the base, if it knows that."""
@@ -198,21 +211,31 @@ class Recalibrated(DerivedDistribution):
     def _integrals(self) -> LevelIntegrals:
         rule = rule_for(self._base, self._map)
         at = partial(quantiles_at, self._base)
-        searched = self if self._searched else None
-        return LevelIntegrals(
-            rule, at, self.batch_shape, self._like.device, searched=searched
-        )
+        return LevelIntegrals(rule, at, self.batch_shape, self._like.device)
 
     def _moments(self) -> tuple[Tensor, ...]:
         """A center, and first and second moment around it, in float64."""
         return self._once(self._integrated)
 
     def _integrated(self) -> tuple[Tensor, ...]:
-        if self._searched:  # the median would be a search for nothing
-            center, variance = moments_by_values(self)
+        if self._searched:
+            way = _moments_through_map if self._kinked else None
+            center, variance = moments_by_values(self, first=way)
             return center, torch.zeros_like(center), variance
         center = self._base.quantile(0.5).double()
         return center, *self._integrals.around(center)
+
+
+def _moments_through_map(
+    law: Recalibrated, _: Tensor, __: Rule
+) -> tuple[Tensor, Tensor]:
+    return moments_through_map(law, law.unit_map)
+
+
+def _crps_through_map(
+    law: Recalibrated, value: Tensor, _: Rule
+) -> tuple[Tensor, Tensor]:
+    return crps_through_map(law, value, law.unit_map)
 
 
 def _with_logs(cdf: Tensor, survival: Tensor) -> PitValues:

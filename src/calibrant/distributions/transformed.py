@@ -8,6 +8,7 @@ from calibrant.contracts import PitValues, TargetTransform
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
+    even_rule,
     quantiles_at,
     refuse_endless_crps,
     rule_for,
@@ -197,8 +198,8 @@ class Transformed(DerivedDistribution):
         def at(pit: PitValues) -> Tensor:
             return self._transform.inverse(quantiles_at(law, pit).double())
 
-        rule = rule_for(law, unit_map)
         searched = self if self._searched else None
+        rule = even_rule() if searched else rule_for(law, unit_map)
         return LevelIntegrals(
             rule, at, self.batch_shape, self._like.device, searched=searched
         )
