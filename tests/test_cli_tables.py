@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
@@ -15,7 +16,9 @@ from typer.testing import CliRunner
 from calibrant.cli import app
 from calibrant.cli._app import command_line, for_the_shell, printable, run
 from calibrant.cli._options import complete_columns
+from calibrant.metrics.conditional import calibration_by
 from calibrant.tables import write_table
+from calibrant.workflows.table_screen import group_table
 from homes import homes
 
 COMMANDS = (
@@ -156,6 +159,8 @@ def test_compare_measures_and_mends(place: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     plain = ("compare", out, "--target", "price", "--report", page)
     result = invoke(*plain, "--mean", "mean", "--std", "std", "--by", "city")
+    assert "within the 90 % interval" in result.stdout
+    assert "Oslo" in result.stdout
     assert "Your 90 % intervals held" in result.stdout
     fixed = tmp_path / "fixed.csv"
     result = invoke(
@@ -240,9 +245,19 @@ def test_any_parameter_can_be_set(place: Path, tmp_path: Path) -> None:
     assert told["about"]["changed"]["optimizer"] == "'adamw'"
     said = invoke(*arguments, *out, "--force", "--set", "folds", code=2).stderr
     assert "--set takes NAME=VALUE" in said
+    said = invoke(*arguments, *out, "--force", "--set", "epochs=2", code=2).stderr
+    assert said == "calibrant: --set epochs: use --epochs.\n"
     said = invoke(*arguments, *out, "--force", "--set", "fold=2", code=2).stderr
-    assert "no settings fold." in said
+    assert "no parameters fold." in said
 
 
 def test_what_would_steer_the_terminal_is_shown_as_a_mark() -> None:
     assert printable("a\x1b[31mb") == "a\N{REPLACEMENT CHARACTER}[31mb"
+
+
+def test_many_groups_are_left_to_the_report() -> None:
+    pit = np.linspace(0.01, 0.99, 60)
+    groups = calibration_by(pit, [f"group {row}" for row in range(30)] * 2)
+    table = group_table("site", groups)
+    assert table.row_count == 20
+    assert table.caption == "The report has 10 more."

@@ -343,7 +343,7 @@ def test_a_new_file_without_what_is_needed(new: Any, text: str) -> None:
             {"a": [1, 2], "b": [1, 1]},
             {"drop": "a"},
             r"^own.csv must have a column to predict from, and none is left \('a': "
-            r"left out, as you asked; 'b': left out: the same value in all rows, 1\)",
+            r"left out, as you asked; 'b': left out: the same value in all these rows",
         ),
         ({"y": [1, 2]}, {}, "must have a column besides the target 'y', and it has"),
         ({name: [1, 1] for name in "abcde"}, {}, r"; and 2 more\)"),

@@ -68,10 +68,22 @@ HUNDRED = [str(number % 7) for number in range(100)]
             "number; another whole number in every row: --drop it if it is an "
             "identifier",
         ),
-        (["7", "7.0"], "constant", "left out: the same value in all rows, 7"),
-        (["a", "a"], "constant", "left out: the same value in all rows, 'a'"),
-        ([True, True], "constant", "left out: the same value in all rows"),
-        (["yes", "yes"], "constant", "left out: the same value in all rows"),
+        (
+            ["7", "7.0"],
+            "constant",
+            "left out: the same value in all these rows, 7",
+        ),
+        (
+            ["a", "a"],
+            "constant",
+            "left out: the same value in all these rows, 'a'",
+        ),
+        ([True, True], "constant", "left out: the same value in all these rows"),
+        (
+            ["yes", "yes"],
+            "constant",
+            "left out: the same value in all these rows",
+        ),
         (
             ["2020-01-01", "2020-01-01"],
             "constant",

@@ -112,6 +112,8 @@ def test_quantiles_are_laws_too(narrow: dict[str, Any], tmp_path: Path) -> None:
         narrow, target="y", quantiles=levels, fix=tmp_path / "fixed.parquet"
     )
     assert done.card["coverage_80"] == pytest.approx(0.48, abs=0.05)
+    turned = {level: name for name, level in levels.items()}
+    assert compare_table(narrow, target="y", quantiles=turned).card == done.card
     assert done.fixed is not None
     assert done.fixed["coverage_80"] == pytest.approx(0.8, abs=0.04)
 
@@ -133,6 +135,7 @@ def test_crossing_quantiles_are_sorted_with_a_note(narrow: dict[str, Any]) -> No
             {"mean": "mu", "std": "sigma", "quantiles": {"low": 0.1, "high": 0.9}},
             "got both",
         ),
+        ({"quantiles": {"low": "high"}}, "got 'low': 'high'"),
         ({"quantiles": {"low": 0.1}}, "two or more different levels"),
         ({"quantiles": {"low": 0.1, "high": 0.1}}, "two or more different levels"),
         ({"quantiles": {"low": 10.0, "high": 90.0}}, r"Write 0\.05 for 5 %"),
@@ -140,7 +143,18 @@ def test_crossing_quantiles_are_sorted_with_a_note(narrow: dict[str, Any]) -> No
         ({"mean": "mu", "std": "site"}, "row 1, column 'site': the prediction must"),
         ({"mean": "mu", "std": "sigm"}, "no column 'sigm'"),
     ],
-    ids=["nothing", "half", "both", "one", "equal", "percent", "below", "text", "none"],
+    ids=[
+        "nothing",
+        "half",
+        "both",
+        "names",
+        "one",
+        "equal",
+        "percent",
+        "below",
+        "text",
+        "none",
+    ],
 )
 def test_predictions_that_are_none(
     narrow: dict[str, Any], options: dict[str, Any], said: str

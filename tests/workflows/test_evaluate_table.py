@@ -10,12 +10,12 @@ import pytest
 from calibrant._checks import InputError
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.evaluate import evaluate
-from calibrant.tables import write_table
+from calibrant.tables import Style, write_table
 from calibrant.workflows import _labeled
 from calibrant.workflows.evaluate_table import Requirement, evaluate_table
-from calibrant.workflows.fit_table import TableFit
+from calibrant.workflows.fit_table import TableFit, fit_table
 from calibrant.workflows.recalibrate_table import recalibrate_table
-from homes import homes
+from homes import TINY, homes
 
 
 def test_the_card_is_that_of_the_law(fitted: TableFit, tmp_path: Path) -> None:
@@ -72,10 +72,29 @@ def test_of_very_many_rows_a_choice_is_measured(fitted: TableFit) -> None:
     assert set(again.rows) != set(chosen.rows)
 
 
-def test_a_column_with_names_in_one_part_alone_has_names() -> None:
-    parts = [np.array([1.0, 2.0]), np.array(["x", "y"], dtype=object)]
-    assert list(_labeled._one_kind(parts)) == ["1.0", "2.0", "x", "y"]
-    assert _labeled._one_kind(parts[:1]).dtype == np.float64
+def test_groups_do_not_depend_on_parts_of_the_file(
+    fitted: TableFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = homes(60, seed=14)
+    store = pa.array([str(1 + row % 3) for row in range(59)] + ["X"])
+    table = table.append_column("store", store)
+    source = fitted.model.open(table)
+    parts = list(source.batches(rows=20))
+    monkeypatch.setattr(type(source), "batches", lambda *_, **__: iter(parts))
+    found = _labeled.read_labeled(fitted.model, source, by=("store", "area"))
+    assert sorted(set(found.groups["store"])) == ["1", "2", "3", "X"]
+    assert found.groups["area"].dtype == np.float64
+
+
+def test_marks_of_missing_values_are_remembered_for_the_target() -> None:
+    table = homes(80)
+    prices = table["price"].to_pylist()
+    prices[5:15] = [-999.0] * 10
+    marked = table.set_column(5, "price", pa.array(prices))
+    style = Style(missing=("-999", "-999.0"))
+    done = fit_table(marked, target="price", style=style, test=0, **TINY)
+    assert done.model.about["rows"] == 70
+    assert evaluate_table(done.model, marked).card.n == 70
 
 
 @pytest.mark.parametrize(
@@ -134,3 +153,29 @@ def test_too_few_recent_rows(folder: Path, tmp_path: Path) -> None:
         recalibrate_table(folder, homes(24), tmp_path / "new")
     assert not (tmp_path / "new").exists()
     assert recalibrate_table(folder, homes(25), recalibrator="scale").folder is None
+
+
+def test_the_table_of_the_training_is_recognized(tmp_path: Path) -> None:
+    path = tmp_path / "homes.csv"
+    write_table(path, homes(60))
+    model = fit_table(path, target="price", test=0, **TINY).model
+    said = "is the table that the model was trained on"
+    assert said in evaluate_table(model, path).notes[0]
+    assert said in recalibrate_table(model, path).notes[0]
+    write_table(path, homes(61))
+    assert not any(said in note for note in evaluate_table(model, path).notes)
+
+
+def test_rounded_targets_are_counted_both_ways(fitted: TableFit) -> None:
+    table = homes(200, seed=15)
+    coarse = pa.array(table["price"].to_numpy().round(-2))
+    done = evaluate_table(fitted.model, table.set_column(5, "price", coarse))
+    assert done.words().startswith("Counting each target by the share of its step, ")
+    assert "of the targets lie within their 90 % interval" in done.notes[-1]
+
+
+def test_a_tolerance_alone_is_refused(fitted: TableFit) -> None:
+    with pytest.raises(InputError, match="got it alone"):
+        evaluate_table(fitted.model, homes(30), tolerance=0.1)
+    with pytest.raises(InputError, match=r"in \[0, 1\), .* got 3"):
+        evaluate_table(fitted.model, homes(30), require_coverage=0.9, tolerance=3)

@@ -196,7 +196,7 @@ def test_the_table_to_measure_on_is_looked_at_before_the_training(
 ) -> None:
     monkeypatch.setattr(CalibratedRegressor, "fit", lambda *_, **__: 1 / 0)
     write_table(tmp_path / "homes.csv", homes(60))
-    with pytest.raises(InputError, match="this is the same file"):
+    with pytest.raises(InputError, match="this is the same table"):
         fit_table(
             tmp_path / "homes.csv",
             target="price",
@@ -213,3 +213,55 @@ def test_rows_that_are_all_alike_cannot_be_set_aside(option: str) -> None:
     table = homes(60).append_column("same", pa.array([1.0] * 60))
     with pytest.raises(InputError, match="column 'same': all rows have the same value"):
         fit_table(table, target="price", **(TINY | {option: "same"}))
+
+
+def test_what_is_unusual_in_rows_set_aside_alone_is_noted() -> None:
+    table = homes(80).to_pydict()
+    table["area"] = [str(each) for each in table["area"]]
+    table["area"][78], table["city"][79] = "big", "Kyiv"
+    table["garden"] = [str(each) for each in table["garden"]]
+    table["garden"][77] = None
+    done = fit_table(pa.table(table), target="price", time="day", **TINY)
+    assert any("row 80 ('Kyiv')" in note for note in done.notes)
+    assert any("row 79 ('big')" in note for note in done.notes)
+    assert any("'garden'" in note for note in done.notes)
+    assert len(done.notes) == 3
+
+
+def test_a_decimal_comma_is_told(tmp_path: Path) -> None:
+    lines = ["x;y", *(f"{row};{row % 7},{row % 10}25" for row in range(40))]
+    (tmp_path / "table.csv").write_text("\n".join(lines))
+    done = fit_table(tmp_path / "table.csv", target="y", test=0, **TINY)
+    assert "the comma is read as the decimal mark" in done.notes[0]
+
+
+def test_numbers_are_written_as_in_training_unless_a_file_tells(tmp_path: Path) -> None:
+    lines = ["x;y", *(f"{row},5;{row % 7}" for row in range(40))]
+    (tmp_path / "old.csv").write_text("\n".join(lines))
+    whole = "\n".join(["x;z", *["3;0"] * 300, "3,5;0"])
+    (tmp_path / "new.csv").write_text(whole)
+    model = fit_table(tmp_path / "old.csv", target="y", test=0, **TINY).model
+    x = model.features(tmp_path / "new.csv")
+    assert (x[0, 0], x[300, 0]) == (3.0, 3.5)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"random_state": 3}, "random_state is set by the seed"),
+        ({"learning_rate": "abc"}, "learning_rate must be a number, got 'abc'"),
+        ({"target": 3}, "target must be the name of a column, as text, got 3"),
+        ({"drop": [3]}, "drop must be the name of a column"),
+        ({"test": "0.2"}, "test must be numbers, got '0'"),
+        ({"test": 0.1, "test_table": homes(30)}, "got both"),
+    ],
+    ids=["seed", "type", "target", "drop", "test", "both"],
+)
+def test_what_is_handed_in_is_looked_at(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        fit_table(homes(60), **({"target": "price"} | TINY | options))
+
+
+def test_one_name_alone_is_a_name() -> None:
+    done = fit_table(homes(60), target="price", drop="city", test=0, **TINY)
+    assert {c.name: c.kind for c in done.columns}["city"] == "dropped"

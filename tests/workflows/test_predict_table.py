@@ -113,8 +113,10 @@ def test_kept_formulas_are_made_harmless(folder: Path, tmp_path: Path) -> None:
         ({"coverage": [90]}, r"coverage must lie strictly.*got 90\. Write 0\.9"),
         ({"quantiles": [0.0]}, "quantiles must lie strictly between 0 and 1, got 0"),
         ({"keep": ["nothing"]}, "no column 'nothing'"),
+        ({"quantiles": [1e-13]}, "farther out than 1e-06 are not predicted"),
+        ({"coverage": ["x"]}, "coverage must be numbers, got 'x'"),
     ],
-    ids=["coverage", "quantiles", "keep"],
+    ids=["coverage", "quantiles", "keep", "far", "text"],
 )
 def test_wishes_that_cannot_be_met(
     folder: Path, options: dict[str, Any], said: str
@@ -134,6 +136,8 @@ def test_names_that_collide_and_tables_without_rows(folder: Path) -> None:
 
 
 def test_no_levels_need_no_quantiles(fitted: TableFit) -> None:
+    one = predict_table(fitted.model, homes(5), coverage=0.9, keep="id")
+    assert one.columns == ("mean", "std", "lower_90", "upper_90")
     done = predict_table(fitted.model, homes(5), coverage=())
     assert done.columns == ("mean", "std")
     assert done.to_dict()["rows"] == 5

@@ -47,6 +47,13 @@ _OPTIONS = {
     "patience=None": "--set patience=None",
     "set gradient_clip=1.0": "use --set gradient_clip=1.0",
     "Lower folds": "Use --set folds=2",
+    "random_state is set by the seed": "--set random_state: use --seed",
+    "bounds must be (low, high) with low < high": "--lower must be below --upper",
+    "within bounds=": "within --lower and --upper, ",
+    "target_transform:": "--target-transform:",
+    "fit_table has no settings": "there are no parameters",
+    "columns of mean and std,": "--mean and --std,",
+    "columns of quantiles with their levels": "--quantile LEVEL=COLUMN",
 }
 
 

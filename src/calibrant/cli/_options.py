@@ -83,7 +83,7 @@ ForceOption = Annotated[
 RecalibratorOption = Annotated[
     str | None,
     typer.Option(
-        help="As `calibrant methods recalibrators` lists.",
+        help="beta, smooth, empirical, isotonic or scale; for fit also none.",
         autocompletion=_complete_recalibrators,
         show_default=False,
     ),

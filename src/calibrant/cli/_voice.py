@@ -92,6 +92,15 @@ class Voice:
         if len(shown) < len(columns):
             self.say(f"... and {len(columns) - len(shown)} more: see the report.")
 
+    def groups(self, card: "Scorecard", columns: Sequence[str]) -> None:
+        """Print the groups of columns that were asked for."""
+        if self.silent:
+            return
+        from calibrant.workflows.table_screen import group_table
+
+        for name in columns:
+            self.show(group_table(name, card.groups[name]))
+
     def card(self, card: "Scorecard") -> None:
         """Print the numbers of a scorecard: the main ones, or all of them."""
         if self.silent:

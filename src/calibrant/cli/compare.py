@@ -90,13 +90,14 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
 
     voice = Voice(json, quiet, verbose)
     style = style_of(delimiter, decimal, thousands, missing)
+    columns = column_names(by, table, style)
     done = compare_table(
         table,
         target=target,
         mean=mean,
         std=std,
         quantiles=_levels(quantile),
-        by=column_names(by, table, style),
+        by=columns,
         fix=fix,
         recalibrator=recalibrator or "smooth",
         report=None if str(report) == "none" else report,
@@ -108,6 +109,7 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
     voice.notes(done.notes)
     if done.fixed is None or voice.silent:
         voice.card(done.card)
+        voice.groups(done.card, columns)
         voice.say(done.words())
     else:
         titles = ("as they are", "recalibrated")

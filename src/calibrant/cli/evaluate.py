@@ -49,11 +49,13 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option)
         ),
     ] = None,
     tolerance: Annotated[
-        float,
+        float | None,
         typer.Option(
-            min=0, help="How far off it may be, on both sides.", rich_help_panel=_GATE
+            help="How far off it may be, on both sides.",
+            rich_help_panel=_GATE,
+            show_default="0.03",
         ),
-    ] = 0.03,
+    ] = None,
     at_least: Annotated[
         bool,
         typer.Option(
@@ -77,10 +79,11 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option)
 
     voice = Voice(json, quiet, verbose)
     style = style_of(delimiter, decimal, thousands, missing)
+    columns = column_names(by, table, style)
     done = evaluate_table(
         model,
         table,
-        by=column_names(by, table, style),
+        by=columns,
         report=None if str(report) == "none" else report,
         require_coverage=require_coverage,
         tolerance=tolerance,
@@ -93,6 +96,7 @@ def evaluate(  # noqa: PLR0913  (one parameter for each option)
     voice.json(done.to_dict())
     voice.notes(done.notes)
     voice.card(done.card)
+    voice.groups(done.card, columns)
     voice.say(done.words())
     if done.page is not None:
         voice.say(f"Report: {done.page}")

@@ -34,6 +34,11 @@ __all__ = ["fit"]
 _COLUMNS = "Columns"
 _TEST = "Rows to measure on"
 _MODEL = "The model"
+# Parameters that have options of their own, which must not contradict each other.
+_OWN_OPTIONS = (
+    *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
+    "target_transform",
+)
 
 
 @one_line_errors("There is no model yet, and nothing was written.")
@@ -84,12 +89,13 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
         ),
     ] = None,
     test: Annotated[
-        float,
+        float | None,
         typer.Option(
             help="Share of the rows that is set aside; 0 for none.",
             rich_help_panel=_TEST,
+            show_default="0.2",
         ),
-    ] = 0.2,
+    ] = None,
     test_file: Annotated[
         Path | None,
         typer.Option(help="Measure on this file instead.", rich_help_panel=_TEST),
@@ -219,6 +225,8 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
+        if name in _OWN_OPTIONS:
+            raise InputError(f"--set {name}: use --{name.replace('_', '-')}.")
         if not sign or not name.isidentifier():
             raise InputError(
                 f"--set takes NAME=VALUE, as learning_rate=0.001; got {text!r}."

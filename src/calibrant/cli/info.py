@@ -63,6 +63,6 @@ def _how_it_did(model: "TableModel") -> str:
     held = card["measures"]["coverage_90"]
     return (
         f"Its 90 % intervals held {100 * held['value']:.1f} % of {card['rows']:,} "
-        f"unseen rows; a perfect model would show {100 * held['low']:.0f} to "
-        f"{100 * held['high']:.0f} %."
+        f"{card.get('which', 'unseen rows')}; a perfect model would show "
+        f"{100 * held['low']:.0f} to {100 * held['high']:.0f} %."
     )

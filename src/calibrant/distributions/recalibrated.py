@@ -57,7 +57,7 @@ class Recalibrated(DerivedDistribution):
     searched for, the quantile function is read from a table of 49 values of the cdf, or
     the cdf itself is integrated over values if the map is smooth all over: about 1e-5
     standard deviations off. Rows that are too rough for either (narrow components far
-    apart) are integrated over values on 64 panels, up to 1e-3 off for maps with kinks.
+    apart) are integrated over values on 64 panels, up to 2e-3 off for maps with kinks.
     Probabilities below 2e-38 in either tail are put there, for laws of
     ``torch.distributions`` those below 1e-16 (6e-8 in float32) above. A map that
     fattens the tails can take the variance of a law whose tails are heavy already

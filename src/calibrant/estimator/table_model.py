@@ -86,7 +86,16 @@ class TableModel:
         *,
         style: Style | None = None,
     ) -> "Source":
-        """Open a table that must have the columns which the model needs."""
+        """Open a table that must have the columns which the model needs.
+
+        What neither ``style`` nor the file says about numbers is as in training.
+        """
+        given, learned = style or Style(), self.encoder.style
+        style = replace(
+            given,
+            thousands=given.thousands or learned.thousands,
+            usual_decimal=learned.decimal,
+        )
         return open_source(table, style=style, expect=self.encoder.needed)
 
     def law(self, x: Array) -> AbstractDistribution:

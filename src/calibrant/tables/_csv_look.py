@@ -192,4 +192,6 @@ def _decimal(text: str, delimiter: str, style: Style) -> str:
         return ","
     commas = sum(_COMMA.fullmatch(cell) is not None for cell in cells)
     points = sum(_POINT.fullmatch(cell) is not None for cell in cells)
+    if commas == points == 0 and style.usual_decimal is not None:
+        return style.usual_decimal
     return "," if commas > points else "."

@@ -49,7 +49,7 @@ def learn_category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
     counts = sample.common(MOST_LEVELS + MOST_RARE)
     if different == 1 and not missing:
         only = shown(next(iter(counts)))
-        return sample.left_out("constant", f"the same value in all rows, {only}")
+        return sample.left_out("constant", f"the same value in all these rows, {only}")
     least = max(2, math.ceil((0.0005 if forced else 0.002) * rows))
     enough = [
         text

@@ -161,7 +161,7 @@ class TableEncoder:
             reading = Reading(
                 name=name,
                 first_row=first_row + start,
-                style=self._style(style),
+                style=self.style_for(style),
                 strict=strict,
                 findings=findings,
                 outside=outside,
@@ -173,7 +173,8 @@ class TableEncoder:
                 findings.rows_outside += int(outside.sum())
         return matrix
 
-    def _style(self, style: Style | None) -> Style:
+    def style_for(self, style: Style | None) -> Style:
+        """Return the style of a file, with what means "missing" in training as well."""
         if style is None:
             return self.style
         missing = tuple(dict.fromkeys((*self.style.missing, *style.missing)))

@@ -101,7 +101,7 @@ def _number(sample: Sample, parsed: Parsed) -> Column:
     flag = values.size < len(parsed.values)
     if low == high and not flag:
         return sample.left_out(
-            "constant", f"the same value in all rows, {written(low)}"
+            "constant", f"the same value in all these rows, {written(low)}"
         )
     rule = NumberRule(low=low, high=high, fill=fill, flag=flag, value=low < high)
     if low == high:
@@ -126,7 +126,7 @@ def _boolean(sample: Sample, parsed: Parsed) -> Column:
     flag = values.size < len(parsed.values)
     varies = bool(values.min() < values.max())
     if not varies and not flag:
-        return sample.left_out("constant", "the same value in all rows")
+        return sample.left_out("constant", "the same value in all these rows")
     fill = float(2 * values.sum() > values.size)
     rule = BooleanRule(fill=fill, flag=flag, value=varies)
     usual = "the more common " + ("yes" if fill else "no")

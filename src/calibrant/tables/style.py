@@ -28,6 +28,8 @@ class Style:
     missing
         Cells that mean "missing" besides :data:`MISSING`, such as ``"-999"``; also
         for the numbers of a Parquet file.
+    usual_decimal
+        The decimal mark of a file whose first lines do not tell.
 
     Examples
     --------
@@ -39,6 +41,7 @@ class Style:
     decimal: str | None = None
     thousands: str | None = None
     missing: tuple[str, ...] = ()
+    usual_decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.delimiter is not None:

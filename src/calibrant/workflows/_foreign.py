@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,7 +59,7 @@ def read_predictions(
     *,
     mean: str | None,
     std: str | None,
-    quantiles: Mapping[str, float] | None,
+    quantiles: Mapping[Any, Any] | None,
 ) -> Foreign:
     """Read the columns that hold predictions, all of them numbers without gaps.
 
@@ -75,15 +76,28 @@ def read_predictions(
             "of them out."
         )
     if quantiles:
-        return _quantiles(source, data, quantiles)
+        return _quantiles(source, data, _by_column(quantiles))
     if mean is None or std is None:
         raise InputError(
-            "say where the predictions are: the columns of mean and standard "
-            "deviation, or two or more columns of quantiles with their levels."
+            "say where the predictions are: columns of mean and std, or two or more "
+            "columns of quantiles with their levels."
         )
     values = _numbers(source, data, [mean, std])
     _refuse(source, std, values[:, 1] <= 0, values[:, 1], "must be above 0")
     return Foreign((mean, std), values, ())
+
+
+def _by_column(quantiles: Mapping[Any, Any]) -> dict[str, float]:
+    """Read columns and levels, whichever of them come first."""
+    found = {}
+    for first, second in quantiles.items():
+        column, level = (first, second) if isinstance(first, str) else (second, first)
+        if not isinstance(column, str) or not isinstance(level, Real):
+            raise InputError(
+                f"quantiles are columns and their levels, got {first!r}: {second!r}."
+            )
+        found[column] = float(level)
+    return found
 
 
 def _quantiles(

@@ -15,9 +15,17 @@ from calibrant.tables._words import amount
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_ROWS", "Labeled", "labels", "look_columns", "read_labeled"]
+__all__ = [
+    "MOST_ROWS",
+    "Labeled",
+    "labels",
+    "look_columns",
+    "read_labeled",
+    "style_notes",
+]
 
 Array = npt.NDArray[np.float64]
+_MISSING = "(missing)"
 # Kinds whose first feature is the column itself, and what it is called then.
 _LOOKS = {"number": "{}", "boolean": "{}", "date": "{} (days since the first)"}
 #: So many rows tell the calibration error to a thousandth of what matters.
@@ -91,7 +99,7 @@ def read_labeled(
                 batch.data[model.target],
                 target=model.target,
                 name=source.name,
-                style=source.style,
+                style=model.encoder.style_for(source.style),
                 first_row=batch.first_row,
             )
             x = model.encoder.encode(
@@ -106,10 +114,20 @@ def read_labeled(
             part = {"x": x, "y": y, "rows": batch.first_row + np.arange(len(y))}
             looks = look_columns(model.encoder, batch.data, x)
             part |= {f"look {name}": values for name, values in looks.items()}
-            part |= {f"by {name}": labels(batch.data[name], source) for name in by}
+            part |= {f"by {name}": _names(batch.data[name]) for name in by}
             kept.add({name: v[known] for name, v in part.items()}, random)
             bar.show(completed=batch.share)
     return _labeled(source, kept, findings, missing, most)
+
+
+def style_notes(source: Source) -> list[str]:
+    """Say how numbers were read, where that could be wrong by a factor of 1,000."""
+    if source.style.decimal != ",":
+        return []
+    return [
+        f"{source.name}: the comma is read as the decimal mark, so 1,234 is less than "
+        "2. If it groups thousands, use --decimal . --thousands ,"
+    ]
 
 
 def look_columns(
@@ -147,17 +165,25 @@ def labels(column: Any, source: Source) -> npt.NDArray[Any]:  # noqa: ANN401
     source
         Its table, which knows how numbers are written there.
     """
+    return _numbers(_names(column), source)
+
+
+def _numbers(names: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
+    """Turn names into numbers, if all of them are."""
+    import pyarrow as pa
+
+    cells = pa.array([None if each == _MISSING else each for each in names])
     try:
-        return read_target(column, target="", name=source.name, style=source.style)
-    except InputError:  # then its values are names
-        return _names(column)
+        return read_target(cells, target="", name=source.name, style=source.style)
+    except InputError:
+        return names
 
 
 def _names(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = pc.fill_null(pc.cast(column, pa.string()), "(missing)")
+    texts = pc.fill_null(pc.cast(column, pa.string()), _MISSING)
     return np.asarray(texts.to_pylist(), dtype=object)
 
 
@@ -198,22 +224,13 @@ class _Kept:
         self.parts, self.keys = [joined], [keys]
 
     def _joined(self) -> dict[str, npt.NDArray[Any]]:
-        return {
-            name: _one_kind([part[name] for part in self.parts])
-            for name in self.parts[0]
-        }
+        names = self.parts[0]
+        return {n: np.concatenate([part[n] for part in self.parts]) for n in names}
 
     def all(self) -> dict[str, npt.NDArray[Any]]:
         """Return the rows that were chosen."""
         self._cut()
         return self.parts[0]
-
-
-def _one_kind(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Join parts of a column; names in one of them make names of all."""
-    if len({part.dtype.kind for part in parts}) > 1:
-        parts = [part.astype(str).astype(object) for part in parts]
-    return np.concatenate(parts)
 
 
 def _labeled(
@@ -225,7 +242,7 @@ def _labeled(
             f"{'none' if not missing else amount(missing, 'row') + ' without one'}."
         )
     rows = kept.all()
-    notes = findings.lines()
+    notes = [*style_notes(source), *findings.lines()]
     if missing:
         notes.append(f"{amount(missing, 'row')} without a target: left out.")
     if kept.total > most:
@@ -243,7 +260,7 @@ def _labeled(
         y=rows["y"],
         rows=rows["rows"],
         looks=named("look "),
-        groups=named("by "),
+        groups={name: _numbers(v, source) for name, v in named("by ").items()},
         total=kept.total,
         notes=tuple(notes),
     )

@@ -13,7 +13,14 @@ from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.tables import Source
 
-__all__ = ["UNSEEN", "curves", "how_made", "settings_of", "summary"]
+__all__ = [
+    "UNSEEN",
+    "curves",
+    "how_made",
+    "seen_notes",
+    "settings_of",
+    "summary",
+]
 
 #: Why rows are new to a model, by how they were set aside.
 UNSEEN = {
@@ -91,11 +98,23 @@ def checksum(source: Source) -> str | None:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def summary(card: Scorecard) -> dict[str, Any]:
+def seen_notes(model: TableModel, source: Source) -> list[str]:
+    """Say so if a table is the very one that the model was trained on."""
+    known = model.about.get("sha256")
+    if known is None or checksum(source) != known:
+        return []
+    return [
+        f"{source.name} is the table that the model was trained on: most of its rows "
+        "are not new to it, and what is measured on them flatters it."
+    ]
+
+
+def summary(card: Scorecard, which: str = "unseen rows") -> dict[str, Any]:
     """Return the numbers of a scorecard that a model's folder keeps."""
     names = ("coverage_50", "coverage_90", "calibration_error", "rmse", "nll", "crps")
     return {
         "rows": card.n,
+        "which": which,
         "measures": {
             name: {
                 part: getattr(card.measure(name), part)

@@ -1,7 +1,7 @@
 """How any model's predictions do, from a table that holds them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,8 @@ from calibrant.tables import (
 )
 from calibrant.tables._words import amount
 from calibrant.workflows._foreign import Foreign, read_predictions
-from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels
+from calibrant.workflows._given import as_name, as_names
+from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels, style_notes
 from calibrant.workflows._making import checksum, versions
 from calibrant.workflows._page_path import page_path
 from calibrant.workflows.measured import (
@@ -101,8 +102,8 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     target: str,
     mean: str | None = None,
     std: str | None = None,
-    quantiles: Mapping[str, float] | None = None,
-    by: tuple[str, ...] = (),
+    quantiles: Mapping[Any, Any] | None = None,
+    by: str | Sequence[str] = (),
     fix: str | os.PathLike[str] | None = None,
     recalibrator: str = "smooth",
     report: str | os.PathLike[str] | None = None,
@@ -121,7 +122,8 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     mean, std
         Columns with means and standard deviations: normal laws.
     quantiles
-        Instead: columns and their levels, two or more, as ``{"q05": 0.05, ...}``.
+        Instead: columns and their levels, two or more, as ``{"q05": 0.05, ...}`` or
+        the other way round.
     by
         Columns whose groups are looked at on their own.
     fix
@@ -147,7 +149,9 @@ def compare_table(  # noqa: PLR0913  (one parameter for each option of the comma
     >>> 0.5 < done.card["coverage_90"] < 0.7
     True
     """
-    source = open_source(table, style=style, expect=[target])
+    by = as_names(by, what="by")
+    name = as_name(target, what="target")
+    source = open_source(table, style=style, expect=[name])
     source.check_columns(by)
     fresh_recalibrator(recalibrator)
     page, writer = page_path(report, [source.path]), _writer(fix, source)
@@ -188,7 +192,7 @@ def _measurable(
     rows = np.flatnonzero(~np.isnan(y))
     if not len(rows):
         raise InputError(f"{source.name} must have rows with a target, it has none.")
-    notes = []
+    notes = style_notes(source)
     if len(rows) < len(y):
         notes.append(
             f"{amount(len(y) - len(rows), 'row')} without a target: not measured."

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from calibrant._checks import check_between
+from calibrant._checks import InputError
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import write_own_page
 from calibrant.tables import Style
+from calibrant.workflows._given import as_names
 from calibrant.workflows._labeled import read_labeled
-from calibrant.workflows._making import settings_of
+from calibrant.workflows._making import seen_notes, settings_of
 from calibrant.workflows._model import as_model
 from calibrant.workflows._page_path import page_path
 from calibrant.workflows.measured import (
@@ -60,17 +61,13 @@ class Requirement:
         """Say whether it is met, and what chance alone would do."""
         low, high = coverage_range(self.coverage, self.rows)
         held = f"{100 * self.held:.1f} % of {self.rows:,} rows"
-        asked = f"{100 * self.coverage:g} %"
-        span = "at least" if self.at_least else "within"
-        bound = (
-            f"{100 * (self.coverage - self.tolerance):g} %"
-            if self.at_least
-            else f"{100 * self.tolerance:g} points of it"
-        )
         said = "met" if self.met else "NOT met"
+        least = f"{100 * (self.coverage - self.tolerance):g}"
+        most = f"{100 * (self.coverage + self.tolerance):g}"
+        asked = f"at least {least} %" if self.at_least else f"{least} to {most} %"
         return (
-            f"Requirement {said}: the {asked} intervals held {held}, {span} {bound} "
-            f"was asked for (a perfect model shows {100 * low:.1f} to "
+            f"Requirement {said}: the {100 * self.coverage:g} % intervals held {held}; "
+            f"asked for: {asked} (a perfect model shows {100 * low:.1f} to "
             f"{100 * high:.1f} %)."
         )
 
@@ -116,10 +113,10 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
     model: TableModel | str | os.PathLike[str],
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     *,
-    by: Sequence[str] = (),
+    by: str | Sequence[str] = (),
     report: str | os.PathLike[str] | None = None,
     require_coverage: float | None = None,
-    tolerance: float = 0.03,
+    tolerance: float | None = None,
     at_least: bool = False,
     style: Style | None = None,
     seed: int = 0,
@@ -140,8 +137,8 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
     report
         Page to write; None for none.
     require_coverage, tolerance, at_least
-        Ask that intervals of this coverage hold it within the tolerance, or, with
-        ``at_least``, not less than it: see ``requirement`` of the result.
+        Ask that intervals of this coverage hold it within the tolerance (0.03), or,
+        with ``at_least``, not less than it: see ``requirement`` of the result.
     style
         How a text file is written; None finds out.
     seed
@@ -152,13 +149,14 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
         What the report says that makes it again.
     """
     loaded = as_model(model)
-    if require_coverage is not None:
-        check_between(require_coverage, 0, 1, name="the coverage that is required")
+    _check_requirement(require_coverage, tolerance)
     source = loaded.open(table, style=style)
+    by = as_names(by, what="by")
     source.check_columns(by)
     page = page_path(report, [source.path])
-    labeled = read_labeled(loaded, source, by=tuple(by), seed=seed, progress=progress)
+    labeled = read_labeled(loaded, source, by=by, seed=seed, progress=progress)
     measured = measure(loaded.law(labeled.x), labeled, seed=seed)
+    notes = (*seen_notes(loaded, source), *measured.notes)
     card = measured.card
     if page is not None:
         contents = own_report(
@@ -169,11 +167,30 @@ def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the comm
             unseen="Whether the model has seen them in its training, only you know.",
             settings=settings_of(loaded) | ({"Command": command} if command else {}),
             columns=column_lines(loaded.encoder),
-            notes=measured.notes,
+            notes=notes,
         )
         write_own_page(page, contents)
     requirement = None
     if require_coverage is not None:
         held = float((abs(2 * card.rows["pit"] - 1) <= require_coverage).mean())
-        requirement = Requirement(require_coverage, tolerance, at_least, held, card.n)
-    return TableEvaluation(card, measured.notes, page, requirement)
+        limit = 0.03 if tolerance is None else tolerance
+        requirement = Requirement(require_coverage, limit, at_least, held, card.n)
+    return TableEvaluation(card, notes, page, requirement)
+
+
+def _check_requirement(coverage: float | None, tolerance: float | None) -> None:
+    if coverage is not None:
+        hint = " Write 0.9 for 90 %." if coverage >= 1 else ""
+        if not 0 < coverage < 1:
+            raise InputError(
+                f"the coverage that is required must lie strictly between 0 and 1, got "
+                f"{coverage:g}.{hint}"
+            )
+    elif tolerance is not None:
+        raise InputError(
+            "a tolerance belongs to a coverage that is required, got it alone."
+        )
+    if tolerance is not None and not 0 <= tolerance < 1:
+        raise InputError(
+            f"the tolerance must be in [0, 1), as 0.03 for 3 points, got {tolerance:g}."
+        )

@@ -19,6 +19,7 @@ from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import (
+    Findings,
     Roles,
     Source,
     Style,
@@ -30,9 +31,16 @@ from calibrant.tables import (
 )
 from calibrant.tables._words import amount
 from calibrant.tables.column import Column
-from calibrant.workflows._labeled import Labeled, look_columns, read_labeled
+from calibrant.workflows._given import as_name, as_names, as_numbers
+from calibrant.workflows._labeled import (
+    Labeled,
+    look_columns,
+    read_labeled,
+    style_notes,
+)
 from calibrant.workflows._making import (
     UNSEEN,
+    checksum,
     curves,
     how_made,
     settings_of,
@@ -144,10 +152,10 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
     *,
     target: str,
     out: str | os.PathLike[str] | None = None,
-    test: float = 0.2,
+    test: float | None = None,
     test_table: Any | None = None,  # noqa: ANN401
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
     time: str | None = None,
     group: str | None = None,
     day_first: bool | None = None,
@@ -176,7 +184,8 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
     out
         Folder for model and report; None writes nothing.
     test
-        Share of the rows that is set aside to measure on; 0 for none.
+        Share of the rows that is set aside to measure on, 0 for none; a fifth if left
+        out.
     test_table
         Measure on this table instead.
     drop, categorical
@@ -222,15 +231,16 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
     if out is not None:
         check_writable(out, overwrite=overwrite)
     regressor = _regressor(settings, seed, progress)
+    share = _share(test, test_table)
     roles = Roles(
-        drop=tuple(drop),
-        categorical=tuple(categorical),
+        drop=as_names(drop, what="drop"),
+        categorical=as_names(categorical, what="categorical"),
         time=time,
         group=group,
         day_first=day_first,
     )
-    rows = _read(table, target, style)
-    cut = _cut(rows, roles, 0 if test_table is not None else test, seed)
+    rows = _read(table, as_name(target, what="target"), style)
+    cut = _cut(rows, roles, share, seed)
     encoder = _learn_columns(rows, cut, roles)
     other = _test_source(test_table, style, rows, encoder)
     model, x, notes = _train(rows, cut, encoder, regressor, command)
@@ -254,6 +264,18 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
         return replace(fitted, interrupted=True, notes=(*notes, _NOT_MEASURED))
 
 
+def _share(test: float | None, test_table: object) -> float:
+    """Share of the rows to set aside; a table to measure on leaves none."""
+    if test_table is None:
+        return 0.2 if test is None else as_numbers(test, what="test")[0]
+    if test is not None:
+        raise InputError(
+            "rows to measure on are set aside, or come from a table of their own, got "
+            "both. Leave one of them out."
+        )
+    return 0.0
+
+
 def _regressor(
     settings: Mapping[str, Any], seed: int, progress: bool | None
 ) -> CalibratedRegressor:
@@ -265,10 +287,22 @@ def _regressor(
             f"fit_table has no settings {', '.join(unknown)}. Besides its own it takes "
             f"the parameters of CalibratedRegressor: {', '.join(known)}."
         )
+    if "random_state" in settings:
+        raise InputError("random_state is set by the seed, for the rows set aside too.")
+    default = CalibratedRegressor().get_params(deep=False)
+    for name, value in settings.items():
+        _check_type(name, value, default[name])
     choices = {"random_state": seed, "progress": progress, **settings}
     regressor = CalibratedRegressor(**choices)
     check_settings(regressor)
     return regressor
+
+
+def _check_type(name: str, value: object, default: object) -> None:
+    """Refuse a text where a number belongs; the rest is looked at by its users."""
+    takes_number = isinstance(default, int | float) and not isinstance(default, bool)
+    if takes_number and isinstance(value, str) and value != "auto":
+        raise InputError(f"{name} must be a number, got {value!r:.60}.")
 
 
 def _read(table: Any, target: str, style: Style | None) -> _Rows:  # noqa: ANN401
@@ -340,10 +374,10 @@ def _test_source(
         return None
     source = open_source(table, style=style, expect=[*encoder.needed, rows.target])
     both = (source.path, rows.source.path)
-    if None not in both and Path(both[0] or "").samefile(both[1] or ""):
+    if None not in both and checksum(source) == checksum(rows.source):
         raise InputError(
             f"{source.name}: the rows to measure on must be others than those to learn "
-            "from, and this is the same file. Leave it out to set some rows aside."
+            "from, and this is the same table. Leave it out to set some rows aside."
         )
     return source
 
@@ -357,9 +391,9 @@ def _train(
 ) -> tuple[TableModel, Array, tuple[str, ...]]:
     """Train the regressor; also give all rows, encoded."""
     name = rows.source.name
-    # What is bad in these rows stands in the table of the columns.
-    x = encoder.encode(rows.data, name=name, style=rows.source.style)
-    notes = list(rows.notes)
+    findings = Findings()
+    x = encoder.encode(rows.data, name=name, findings=findings, style=rows.source.style)
+    notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
     with _heard(notes):
         regressor.fit(
             x[cut.learned],
@@ -371,6 +405,18 @@ def _train(
         raise KeyboardInterrupt  # not one epoch: there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
     return TableModel(regressor, encoder, rows.target, about), x, tuple(notes)
+
+
+def _only_held(findings: Findings, encoder: TableEncoder) -> list[str]:
+    """What is unusual in rows set aside alone: the table of columns has the rest."""
+    known = {column.name: column for column in encoder.columns}
+    lines = []
+    for found in findings.found:
+        column = known[found.column]
+        told = {"bad": column.bad, "missing": column.missing + column.bad}
+        if found.what == "unknown" or told.get(found.what) == 0:
+            lines.append(found.line())
+    return lines
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own._verdict import verdict_words
+from calibrant.report.own._verdict import SHARED, verdict_words
 from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
 from calibrant.tables import TableEncoder
 from calibrant.workflows._labeled import Labeled
@@ -84,6 +84,14 @@ def measure(law: AbstractDistribution, labeled: Labeled, *, seed: int = 0) -> Me
         low_90=low_90,
         high_90=high_90,
     )
+    if card.grid is not None:
+        inside = (low_90 <= labeled.y) & (labeled.y <= high_90)
+        notes += (
+            f"{100 * inside.mean():.1f} % of the targets lie within their 90 % "
+            "interval as it stands, ends included. Rounded or capped targets lie on "
+            "its ends more often than others, so calibration counts each of them by "
+            "the share of its own step that is inside.",
+        )
     return Measured(card, predictions, notes)
 
 
@@ -99,11 +107,13 @@ def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
     Your 90 % intervals held 92.5 % of 400 unseen rows; a perfect model would show \
 87 to 93 %.
     """
-    low, high = coverage_range(0.9, card.n)
+    low, high = (100 * each for each in coverage_range(0.9, card.n))
     held = 100 * card["coverage_90"]
+    digits = 0 if f"{low:.0f}" != f"{high:.0f}" else 1
+    start = "Your" if card.grid is None else f"{SHARED}, your"
     return (
-        f"Your 90 % intervals held {held:.1f} % of {card.n:,} {which}; a perfect model "
-        f"would show {100 * low:.0f} to {100 * high:.0f} %."
+        f"{start} 90 % intervals held {held:.1f} % of {card.n:,} {which}; a perfect "
+        f"model would show {low:.{digits}f} to {high:.{digits}f} %."
     )
 
 

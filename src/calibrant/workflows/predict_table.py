@@ -15,6 +15,8 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimator.table_model import TableModel
 from calibrant.tables import Batch, Findings, Source, Style, TableWriter
 from calibrant.tables._words import amount
+from calibrant.workflows._given import as_names, as_numbers
+from calibrant.workflows._labeled import style_notes
 from calibrant.workflows._model import as_model
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ __all__ = ["TablePrediction", "predict_table"]
 
 #: Rows that are predicted at once: what they need fits into 200 MB with 25 members.
 CHUNK = 16_384
+# Of a level; farther out a law is all assumption.
+_OUTERMOST = 1e-6
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,12 @@ class Wishes:
                         f"{name} must lie strictly between 0 and 1, got {value:g}."
                         f"{hint}"
                     )
+        for level in self.levels:
+            if not _OUTERMOST <= level <= 1 - _OUTERMOST:
+                raise InputError(
+                    f"quantiles farther out than {_OUTERMOST:g} are not predicted, got "
+                    f"a level of {level:.12g}: no table has taught them."
+                )
 
     @property
     def levels(self) -> list[float]:
@@ -132,9 +142,9 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     out: str | os.PathLike[str] | None = None,
     *,
-    coverage: Sequence[float] = (0.5, 0.9),
-    quantiles: Sequence[float] = (),
-    keep: Sequence[str] = (),
+    coverage: float | Sequence[float] = (0.5, 0.9),
+    quantiles: float | Sequence[float] = (),
+    keep: str | Sequence[str] = (),
     strict: bool = False,
     style: Style | None = None,
     neutralize: bool = True,
@@ -179,7 +189,11 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
     ['mean', 'std', 'lower_90', 'upper_90']
     """
     loaded = as_model(model)
-    wishes = Wishes(tuple(coverage), tuple(quantiles), tuple(dict.fromkeys(keep)))
+    wishes = Wishes(
+        as_numbers(coverage, what="coverage"),
+        as_numbers(quantiles, what="quantiles"),
+        as_names(keep, what="keep"),
+    )
     source = loaded.open(table, style=style)
     source.check_columns(wishes.keep)
     _check_names(wishes)
@@ -207,7 +221,7 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
     return TablePrediction(
         rows=rows,
         columns=wishes.names,
-        notes=(*findings.lines(), *notes),
+        notes=(*style_notes(source), *findings.lines(), *notes),
         path=None if out is None else Path(out),
         table=_joined(parts) if out is None else None,
     )

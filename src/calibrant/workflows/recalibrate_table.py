@@ -16,7 +16,7 @@ from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import Style
 from calibrant.workflows._labeled import Labeled, read_labeled
-from calibrant.workflows._making import checksum, settings_of, summary
+from calibrant.workflows._making import checksum, seen_notes, settings_of, summary
 from calibrant.workflows._model import as_model
 from calibrant.workflows.measured import (
     Measured,
@@ -31,6 +31,7 @@ __all__ = ["TableRecalibration", "recalibrate_table"]
 _FOLDS = 5
 #: So that four of five folds have the rows that a map needs.
 _FEWEST = 25
+_CROSS_FITTED = "recent rows, each by a calibration that it had no part in"
 _UNSEEN = (
     "Before: as the model predicted them. After: each fifth of the rows with a "
     "calibration that the other four fifths have taught."
@@ -103,7 +104,7 @@ def recalibrate_table(  # noqa: PLR0913  (one parameter for each option of the c
         A :class:`TableModel`, or its folder; it stays as it is unless ``out`` is the
         same folder.
     table
-        Recent rows with their targets, 20 or more, which the model was not trained
+        Recent rows with their targets, 25 or more, which the model was not trained
         on: a path, a data frame, or columns by name.
     out
         Folder for the new model and its report; None writes nothing.
@@ -143,9 +144,10 @@ def recalibrate_table(  # noqa: PLR0913  (one parameter for each option of the c
             "rows": len(labeled.y),
             "command": command,
         },
-        scorecard=summary(after.card),
+        scorecard=summary(after.card, _CROSS_FITTED),
     )
-    done = TableRecalibration(refreshed, before.card, after.card, before.notes)
+    notes = (*seen_notes(loaded, source), *before.notes)
+    done = TableRecalibration(refreshed, before.card, after.card, notes)
     if out is None:
         return done
     settings = settings_of(refreshed) | _said(command)
@@ -158,7 +160,7 @@ def recalibrate_table(  # noqa: PLR0913  (one parameter for each option of the c
         settings=settings,
         before=before.card,
         columns=column_lines(loaded.encoder),
-        notes=before.notes,
+        notes=notes,
     )
     folder = refreshed.save(out, page=own_page(contents), overwrite=overwrite)
     return TableRecalibration(

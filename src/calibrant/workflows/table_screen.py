@@ -1,12 +1,17 @@
 """The main numbers of a scorecard on one screen."""
 
+from collections.abc import Sequence
+
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from calibrant.metrics.conditional import GroupCalibration
 from calibrant.metrics.scorecard import Measure, Scorecard
 
-__all__ = ["short_card"]
+__all__ = ["group_table", "short_card"]
+
+_MOST_GROUPS = 20
 
 _SHOWN = {
     "coverage_50": "rows within the 50 % interval",
@@ -37,6 +42,34 @@ def short_card(*cards: Scorecard, titles: tuple[str, ...] = ("value",)) -> Table
     for name, words in _SHOWN.items():
         measures = [card.measure(name) for card in cards]
         table.add_row(words, *map(_value, measures), _range(measures[0]))
+    return table
+
+
+def group_table(name: str, groups: Sequence[GroupCalibration]) -> Table:
+    """Return how many rows of each group its 90 % intervals hold, as a table.
+
+    Parameters
+    ----------
+    name
+        Of the column.
+    groups
+        Its groups, as a scorecard has them.
+    """
+    table = Table(box=SIMPLE_HEAD)
+    table.add_column(Text(f"{name!r:.40}"))
+    for title in ("rows", "within the 90 % interval", "a perfect model"):
+        table.add_column(title, justify="right")
+    for group in groups[:_MOST_GROUPS]:
+        low, high = group.range_90
+        style = "" if low <= group.coverage_90 <= high else "yellow"
+        table.add_row(
+            Text(f"{group.label:.40}"),
+            f"{group.rows:,}",
+            Text(f"{100 * group.coverage_90:.1f} %", style=style),
+            f"{100 * low:.1f} % to {100 * high:.1f} %",
+        )
+    if len(groups) > _MOST_GROUPS:
+        table.caption = f"The report has {len(groups) - _MOST_GROUPS} more."
     return table
 
 

@@ -145,13 +145,13 @@ _FEATURES = (
     _handled(
         "a header that is a formula",
         houses(names={"size": "=1+1"}),
-        "number",
+        "used as it is",
         "=1+1",
     ),
     _handled(
         "a header with a path in it",
         houses(names={"size": "../../etc/passwd"}),
-        "number",
+        "used as it is",
         "../../etc/passwd",
     ),
     Case(
@@ -165,7 +165,7 @@ _FEATURES = (
     _handled(
         "numbers of 300 digits",
         houses({(7, "size"): "9" * 300}),
-        "number",
+        "used as it is",
         "size",
     ),
     _handled(
@@ -272,7 +272,7 @@ _MODEL = (
         "yeo_johnson",
         "--target-transform log",
     ),
-    _option("--lower above --upper", "--lower 2 --upper 1", "low < high"),
+    _option("--lower above --upper", "--lower 2 --upper 1", "--lower must be below"),
     _option("targets below --lower", "--lower 300", "300"),
 )
 _PLACE = (

@@ -67,7 +67,11 @@ _EVALUATE = (
     ),
     _evaluate("--by of a column that is not there", houses(), "'zone'", "--by zona"),
     _evaluate(
-        "--tolerance below 0", houses(), "--tolerance", "--tolerance -1", foreign=True
+        "--tolerance below 0",
+        houses(),
+        "[0, 1)",
+        "--require-coverage 0.9 --tolerance -1",
+        foreign=True,
     ),
     _evaluate("--require-coverage in percent", houses(), "90", "--require-coverage 90"),
     _evaluate("--report that is a folder", houses(), "model", "--report model"),
@@ -110,7 +114,7 @@ _RECALIBRATE = (
 )
 _COMPARE = (
     _compare("neither mean nor quantiles", "--target y", "mean"),
-    _compare("a mean without a deviation", "--target y --mean mu", "deviation"),
+    _compare("a mean without a deviation", "--target y --mean mu", "--std"),
     _compare("means and quantiles", f"{NORMAL} --quantile 0.05=low", "both"),
     _compare("a mean that is not there", "--target y --mean m --std sigma", "'m'"),
     _compare("a deviation below 0", NORMAL, "row 7", {(7, "sigma"): "-1"}),

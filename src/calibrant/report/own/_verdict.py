@@ -10,7 +10,7 @@ from calibrant.report.own._texts import amount, counted, percent, span
 from calibrant.report.own.contents import OwnReport
 from calibrant.report.own.diagnosis import Diagnosis, diagnose
 
-__all__ = ["headline", "status_view", "tiles", "verdict_words"]
+__all__ = ["SHARED", "headline", "status_view", "tiles", "verdict_words"]
 
 View = dict[str, Any]
 _LEVELS = (50, 80, 90, 95)
@@ -26,6 +26,8 @@ _BADGES = {
     "misshapen": ("Wrong shape", "fails"),
     "few": ("Too few rows to tell", "idle"),
 }
+#: How rounded and capped targets count, which are not simply in or out.
+SHARED = "Counting each target by the share of its step"
 #: Half the width of a tile's scale, in half widths of a perfect model's range.
 _ZOOM = 2.5
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -38,6 +40,8 @@ def headline(contents: OwnReport) -> str:
     if contents.before is not None:
         whose = "The recalibrated"
     rows = f"{_WHICH_ROWS.get(contents.kind, '')}row"
+    if contents.card.grid is not None:
+        whose = f"{SHARED}, {whose.lower()}"
     return (
         f"{whose} 90 % intervals held {percent(held.value)} of "
         f"{counted(contents.card.n, rows)}; a perfect model would show "
@@ -71,8 +75,8 @@ def _judged(card: Scorecard) -> tuple[str, str, list[str]]:
         words = [_meaning(card, found)]
     if card.grid is not None:
         words.append(
-            f"The target is {card.grid.describe()}; it counts by the share of its "
-            "interval."
+            f"The target is {card.grid.describe()}, so each one counts by the share of "
+            "its step that an interval holds."
         )
     return title, look, words
 
