@@ -19,17 +19,17 @@ from calibrant.workflows.measured import measure
 
 @pytest.fixture(scope="module")
 def narrow() -> dict[str, Any]:
-    """600 rows of normal laws with half the spread that they should have."""
+    """300 rows of normal laws with half the spread that they should have."""
     random = np.random.default_rng(0)
-    mean = random.normal(size=600)
+    mean = random.normal(size=300)
     return {
-        "y": mean + random.normal(size=600),
+        "y": mean + random.normal(size=300),
         "mu": mean,
-        "sigma": np.full(600, 0.5),
+        "sigma": np.full(300, 0.5),
         "low": mean + 0.5 * norm.ppf(0.1),
         "middle": mean,
         "high": mean + 0.5 * norm.ppf(0.9),
-        "site": ["a", "b"] * 300,
+        "site": ["a", "b"] * 150,
     }
 
 
@@ -56,13 +56,13 @@ def test_the_fix_mends_the_coverage_and_is_written(
         report=tmp_path / "page.html",
     )
     assert done.fixed is not None
-    assert 0.87 < done.fixed["coverage_90"] < 0.93
+    assert 0.85 < done.fixed["coverage_90"] < 0.95
     fixed = pc.read_csv(tmp_path / "fixed.csv")
     assert fixed.column_names[:7] == list(narrow)
     low, high = fixed["lower_90_recalibrated"], fixed["upper_90_recalibrated"]
     held = (low.to_numpy() <= narrow["y"]) & (narrow["y"] <= high.to_numpy())
-    assert held.mean() == pytest.approx(done.fixed["coverage_90"], abs=0.004)
-    assert fixed["sigma_recalibrated"].to_numpy().mean() == pytest.approx(1, abs=0.1)
+    assert held.mean() == pytest.approx(done.fixed["coverage_90"], abs=0.007)
+    assert fixed["sigma_recalibrated"].to_numpy().mean() == pytest.approx(1, abs=0.15)
     assert "Recalibrated: Your 90 %" in done.words()
     assert done.page is not None
     assert json.dumps(done.to_dict(), default=str)
@@ -83,7 +83,7 @@ def test_no_row_has_a_part_in_its_own_correction(
     same = before == after
     # Its own fold of a fifth of the rows does not know it, the others do.
     assert same[7]
-    assert same.sum() == 120
+    assert same.sum() == 60
 
 
 def test_rows_without_a_target_are_corrected_by_all_others(
@@ -97,7 +97,7 @@ def test_rows_without_a_target_are_corrected_by_all_others(
         std="sigma",
         fix=tmp_path / "fixed.csv",
     )
-    assert done.card.n == 500
+    assert done.card.n == 200
     assert done.notes == ("100 rows without a target: not measured.",)
     fixed = pc.read_csv(tmp_path / "fixed.csv")
     low = fixed["lower_90_recalibrated"].to_numpy()[:100]
@@ -111,11 +111,11 @@ def test_quantiles_are_laws_too(narrow: dict[str, Any], tmp_path: Path) -> None:
     done = compare_table(
         narrow, target="y", quantiles=levels, fix=tmp_path / "fixed.parquet"
     )
-    assert done.card["coverage_80"] == pytest.approx(0.48, abs=0.05)
+    assert done.card["coverage_80"] == pytest.approx(0.48, abs=0.07)
     turned = {level: name for name, level in levels.items()}
     assert compare_table(narrow, target="y", quantiles=turned).card == done.card
     assert done.fixed is not None
-    assert done.fixed["coverage_80"] == pytest.approx(0.8, abs=0.04)
+    assert done.fixed["coverage_80"] == pytest.approx(0.8, abs=0.06)
 
 
 def test_crossing_quantiles_are_sorted_with_a_note(narrow: dict[str, Any]) -> None:

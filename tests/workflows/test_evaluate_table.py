@@ -129,19 +129,19 @@ def test_the_coverage_that_is_required_is_measured(fitted: TableFit) -> None:
 def test_recent_rows_refresh_the_calibration(
     fitted: TableFit, folder: Path, tmp_path: Path
 ) -> None:
-    recent = homes(400, seed=12)
+    recent = homes(200, seed=12)
     shifted = pa.array(recent["price"].to_numpy() + 150)
     recent = recent.set_column(5, "price", shifted)
     done = recalibrate_table(folder, recent, tmp_path / "new", progress=False)
     assert done.before["coverage_90"] < 0.7
-    assert 0.85 < done.after["coverage_90"] < 0.95
+    assert 0.83 < done.after["coverage_90"] < 0.97
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["arrays.safetensors", "model.json", "report.html"]
     again = TableModel.load(tmp_path / "new")
-    assert again.about["recalibrated"]["rows"] == 400
-    fresh = homes(300, seed=13)
+    assert again.about["recalibrated"]["rows"] == 200
+    fresh = homes(150, seed=13)
     fresh = fresh.set_column(5, "price", pa.array(fresh["price"].to_numpy() + 150))
-    assert 0.84 < evaluate_table(again, fresh).card["coverage_90"] < 0.96
+    assert 0.8 < evaluate_table(again, fresh).card["coverage_90"] < 0.98
     old = TableModel.load(folder).predict_distribution(fresh).mean
     assert (old == fitted.model.predict_distribution(fresh).mean).all()
     assert done.words().startswith("Before: Your 90 % intervals held")
