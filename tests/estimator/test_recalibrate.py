@@ -183,7 +183,7 @@ def simulated_coverage(
     ],
 )
 def test_intervals_hold_what_they_say(estimator: Any, n: int, data: Any) -> None:
-    share, error = simulated_coverage(estimator, n, data=data, runs=150)
+    share, error = simulated_coverage(estimator, n, data=data, runs=75)
     rows = n / 5
     assert share > 1 - 2 * 0.1 - 2 / (rows + 1)  # what is guaranteed
     assert share > 0.9 - 4 * error
