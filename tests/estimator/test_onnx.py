@@ -158,10 +158,10 @@ def test_holds_members_with_transforms_of_their_own(tmp_path: Path) -> None:
         np.exp(rows(120)[1]),
         target_transform="yeo_johnson",
         recalibrate_on="out_of_bag",
-        members=8,
+        members=16,
     )
-    assert len({id(each) for each in model.model_.members.transforms}) == 8
-    check(model, tmp_path, atol=1e-3, count=20)
+    assert len({id(each) for each in model.model_.members.transforms}) == 16
+    check(model, tmp_path, atol=1e-3, count=50)
 
 
 @pytest.mark.parametrize("recalibrator", [None, "beta", "empirical"])
