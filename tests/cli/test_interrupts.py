@@ -74,7 +74,7 @@ def interrupted(command: str, place: Path) -> Outcome:
 @pytest.mark.parametrize(
     "where",
     [
-        "calibrant.workflows.fit_table.open_source",
+        "calibrant.workflows._training_table.open_source",
         "calibrant.workflows.fit_table.TableEncoder.learn",
         "calibrant.estimator.regressor.CalibratedRegressor.fit",
     ],

@@ -2,36 +2,25 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
-from calibrant.estimator._settings import check_settings
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
-from calibrant.tables import (
-    Findings,
-    Roles,
-    Source,
-    Style,
-    TableEncoder,
-    open_source,
-    read_target,
-    read_times,
-    require_rows,
-)
-from calibrant.tables._words import amount
+from calibrant.tables import Findings, Roles, Source, Style, TableEncoder, open_source
 from calibrant.tables.column import Column
-from calibrant.workflows._given import as_name, as_names, as_numbers
+from calibrant.workflows._chosen import chosen_regressor, share_aside
+from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (
     Labeled,
     look_columns,
@@ -46,16 +35,19 @@ from calibrant.workflows._making import (
     settings_of,
     summary,
 )
-from calibrant.workflows._set_aside import set_aside
+from calibrant.workflows._training_table import (
+    Cut,
+    TrainingTable,
+    cut_rows,
+    learn_columns,
+    read_training_table,
+)
 from calibrant.workflows.measured import (
     column_lines,
     judgment,
     measure,
     own_report,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["TableFit", "fit_table"]
 
@@ -114,37 +106,6 @@ class TableFit:
             "columns": [vars(line) for line in column_lines(self.model.encoder)],
             "scorecard": None if self.card is None else self.card.to_dict(),
         }
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """A table, read; ``known`` are those of its rows that have a target."""
-
-    source: Source
-    target: str
-    data: "pa.Table"
-    known: npt.NDArray[np.int64]
-    y: Array
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        lost = self.data.num_rows - len(self.known)
-        return (f"{amount(lost, 'row')} without a target: left out.",) if lost else ()
-
-    def column(self, name: str) -> Any:  # noqa: ANN401  (of pyarrow)
-        self.source.check_columns([name])
-        return self.data[name]
-
-
-@dataclass(frozen=True)
-class _Cut:
-    """Rows to learn from and rows to measure on."""
-
-    learned: npt.NDArray[np.int64]
-    held: npt.NDArray[np.int64]
-    times: Array | None
-    groups: npt.NDArray[np.int64] | None
-    how: str
 
 
 def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
@@ -230,8 +191,8 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
     """
     if out is not None:
         check_writable(out, overwrite=overwrite)
-    regressor = _regressor(settings, seed, progress)
-    share = _share(test, test_table)
+    regressor = chosen_regressor(settings, seed, progress)
+    share = share_aside(test, test_table)
     roles = Roles(
         drop=as_names(drop, what="drop"),
         categorical=as_names(categorical, what="categorical"),
@@ -239,9 +200,9 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
         group=group,
         day_first=day_first,
     )
-    rows = _read(table, as_name(target, what="target"), style)
-    cut = _cut(rows, roles, share, seed)
-    encoder = _learn_columns(rows, cut, roles)
+    rows = read_training_table(table, as_name(target, what="target"), style)
+    cut = cut_rows(rows, roles, share, seed)
+    encoder = learn_columns(rows, cut, roles)
     other = _test_source(test_table, style, rows, encoder)
     model, x, notes = _train(rows, cut, encoder, regressor, command)
     fitted = TableFit(
@@ -264,109 +225,10 @@ def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
         return replace(fitted, interrupted=True, notes=(*notes, _NOT_MEASURED))
 
 
-def _share(test: float | None, test_table: object) -> float:
-    """Share of the rows to set aside; a table to measure on leaves none."""
-    if test_table is None:
-        return 0.2 if test is None else as_numbers(test, what="test")[0]
-    if test is not None:
-        raise InputError(
-            "rows to measure on are set aside, or come from a table of their own, got "
-            "both. Leave one of them out."
-        )
-    return 0.0
-
-
-def _regressor(
-    settings: Mapping[str, Any], seed: int, progress: bool | None
-) -> CalibratedRegressor:
-    """Make the regressor, and refuse settings before the table is read."""
-    known = CalibratedRegressor._get_param_names()
-    unknown = sorted(set(settings) - set(known))
-    if unknown:
-        raise InputError(
-            f"fit_table has no settings {', '.join(unknown)}. Besides its own it takes "
-            f"the parameters of CalibratedRegressor: {', '.join(known)}."
-        )
-    if "random_state" in settings:
-        raise InputError("random_state is set by the seed, for the rows set aside too.")
-    default = CalibratedRegressor().get_params(deep=False)
-    for name, value in settings.items():
-        _check_type(name, value, default[name])
-    choices = {"random_state": seed, "progress": progress, **settings}
-    regressor = CalibratedRegressor(**choices)
-    check_settings(regressor)
-    return regressor
-
-
-def _check_type(name: str, value: object, default: object) -> None:
-    """Refuse a text where a number belongs; the rest is looked at by its users."""
-    takes_number = isinstance(default, int | float) and not isinstance(default, bool)
-    if takes_number and isinstance(value, str) and value != "auto":
-        raise InputError(f"{name} must be a number, got {value!r:.60}.")
-
-
-def _read(table: Any, target: str, style: Style | None) -> _Rows:  # noqa: ANN401
-    source = open_source(table, style=style, expect=[target])
-    data = source.read()
-    require_rows(data, name=source.name)
-    y = read_target(data[target], target=target, name=source.name, style=source.style)
-    return _Rows(source, target, data, np.flatnonzero(~np.isnan(y)), y)
-
-
-def _cut(rows: _Rows, roles: Roles, share: float, seed: int) -> _Cut:
-    times = groups = None
-    if roles.time is not None:
-        times = read_times(
-            rows.column(roles.time),
-            time=roles.time,
-            name=rows.source.name,
-            style=rows.source.style,
-            day_first=roles.day_first,
-        )
-    if roles.group is not None:
-        groups = _codes(rows.column(roles.group))
-    learned, held = set_aside(
-        rows.known,
-        share,
-        seed=seed,
-        times=times,
-        groups=groups,
-        name=rows.source.name,
-        by=roles.time or roles.group,
-    )
-    y = rows.y[learned]
-    if np.ptp(y) == 0:
-        raise InputError(
-            f"{rows.source.name}: the target is {y[0]:g} in all rows to learn from, so "
-            "there is nothing to predict. Choose another column."
-        )
-    how = "time" if times is not None else "group" if groups is not None else "random"
-    return _Cut(learned, held, times, groups, how)
-
-
-def _codes(column: Any) -> npt.NDArray[np.int64]:  # noqa: ANN401  (of pyarrow)
-    """Number the values of a column; missing ones are a value of their own."""
-    import pyarrow.compute as pc
-
-    encoded = pc.dictionary_encode(column, null_encoding="encode").combine_chunks()
-    return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)
-
-
-def _learn_columns(rows: _Rows, cut: _Cut, roles: Roles) -> TableEncoder:
-    return TableEncoder.learn(
-        rows.data.take(cut.learned),
-        target=rows.target,
-        roles=roles,
-        style=rows.source.style,
-        name=rows.source.name,
-        rows=1 + cut.learned,
-    )
-
-
 def _test_source(
     table: Any | None,  # noqa: ANN401
     style: Style | None,
-    rows: _Rows,
+    rows: TrainingTable,
     encoder: TableEncoder,
 ) -> Source | None:
     """Open the table to measure on, and refuse it before the training if it is bad."""
@@ -383,8 +245,8 @@ def _test_source(
 
 
 def _train(
-    rows: _Rows,
-    cut: _Cut,
+    rows: TrainingTable,
+    cut: Cut,
     encoder: TableEncoder,
     regressor: CalibratedRegressor,
     command: str | None,
@@ -428,7 +290,7 @@ def _heard(notes: list[str]) -> Iterator[None]:
     notes.extend(str(each.message) for each in caught)
 
 
-def _held(rows: _Rows, cut: _Cut, model: TableModel, x: Array) -> Labeled:
+def _held(rows: TrainingTable, cut: Cut, model: TableModel, x: Array) -> Labeled:
     held = cut.held
     return Labeled(
         x=x[held],
