@@ -107,14 +107,13 @@ def compare(  # noqa: PLR0913  (one parameter for each option)
     )
     voice.json(done.to_dict())
     voice.notes(done.notes)
-    if done.fixed is None or voice.silent:
+    if done.fixed is None or voice.verbose:
         voice.card(done.card)
-        voice.groups(done.card, columns)
-        voice.say(done.words())
     else:
         titles = ("as they are", "recalibrated")
         voice.show(short_card(done.card, done.fixed, titles=titles))
-        voice.say(done.words())
+    voice.groups(done.card, columns)
+    voice.say(done.words())
     if done.path is not None:
         voice.say(f"Recalibrated: {done.path}")
     if done.page is not None:

@@ -73,8 +73,9 @@ def recalibrate(  # noqa: PLR0913  (one parameter for each option)
     )
     voice.json(done.to_dict())
     voice.notes(done.notes)
-    if not voice.silent:
-        voice.show(short_card(done.before, done.after, titles=("before", "after")))
+    voice.show(short_card(done.before, done.after, titles=("before", "after")))
+    if voice.verbose:
+        voice.card(done.after)
     voice.say(done.words())
     voice.say(f"Model:  {done.folder}")
     voice.say(f"Report: {done.page}")
