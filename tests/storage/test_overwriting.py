@@ -334,3 +334,16 @@ def test_a_folder_that_one_may_not_write_in_is_refused(
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     with pytest.raises(StorageError, match="may not write in"):
         check_writable(tmp_path / "a")
+
+
+def test_an_interruption_while_the_former_one_is_removed_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a", 1)
+    stopped = failing(Path.unlink, KeyboardInterrupt(), at=(1,))
+    monkeypatch.setattr(Path, "unlink", lambda *given, **more: stopped(*given, **more))
+    with pytest.raises(KeyboardInterrupt):
+        write(tmp_path / "a", 2, overwrite=True)
+    monkeypatch.undo()
+    assert names(tmp_path) == ["a"]
+    assert number_in(tmp_path / "a") == 2

@@ -194,3 +194,15 @@ def test_faults_are_looked_for_in_not_too_many_columns() -> None:
     found = measure(Gaussian(np.zeros(rows), np.ones(rows)), labeled)
     assert found.notes == ("Faults were looked for within the first 60 of 70 columns.",)
     assert len(found.card.groups) == 61
+
+
+def test_of_very_many_rows_a_choice_is_measured_and_all_are_mended(
+    narrow: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrant.workflows.compare_table.MOST_ROWS", 100)
+    fixed = tmp_path / "fixed.csv"
+    done = compare_table(narrow, target="y", mean="mu", std="sigma", fix=fixed)
+    assert done.card.n == 100
+    assert done.notes == ("A random choice of 100 of 300 rows is measured.",)
+    assert pc.read_csv(fixed).num_rows == 300
+    assert set(done.card.rows["y"]) <= set(narrow["y"])
