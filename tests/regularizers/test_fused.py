@@ -13,7 +13,7 @@ from torch.distributions import Laplace, LogNormal, Normal
 
 from calibrant import Gaussian, InputError, QuantileRegularizer, cumulative_kl
 from calibrant.regularizers._fused import fused_form
-from calibrant.regularizers._ranks import _placed, _ranks, ranks_of
+from calibrant.regularizers._ranks import _packed_argsort, _placed, _ranks, ranks_of
 from calibrant.sorting.hard import hard_sort
 
 #: Quarters tie often and are exact, the others leave the density, and then float32.
@@ -247,6 +247,30 @@ def test_ranks_on_other_devices_are_those_on_the_cpu(z: np.ndarray) -> None:
     torch.testing.assert_close(
         _placed(table, there.order), there._replace(run=None).entries(table)
     )
+
+
+@pytest.mark.parametrize("shape", [(1,), (4096,), (3, 2, 700)])
+def test_packed_values_are_sorted_as_plain_ones(shape: tuple[int, ...]) -> None:
+    values = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    values.reshape(-1)[::7] = np.round(values.reshape(-1)[::7])  # ties
+    edges = [0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, 3e38]
+    flat = values.reshape(-1)
+    flat[: len(edges)] = edges[: flat.size]
+    order = _packed_argsort(values)
+    assert np.array_equal(np.sort(order, -1), np.argsort(order * 0, -1, kind="stable"))
+    ordered = np.take_along_axis(values, order, -1)
+    assert np.array_equal(ordered, np.sort(values, -1))
+
+
+def test_many_rows_give_what_few_of_them_would_by_the_plain_sort() -> None:
+    values = torch.randn(3, 1000, generator=torch.Generator().manual_seed(0))
+    values = values.float().mul(50).round()  # ties in every row
+    packed, plain = ranks_of(values), [ranks_of(row) for row in values]
+    table = torch.arange(1000.0)
+    together = packed.entries(table)
+    assert torch.equal(together, torch.stack([row.entries(table) for row in plain]))
+    assert packed.lowest == float(values.min())
+    assert packed.highest == float(values.max())
 
 
 def test_is_ready_for_training_after_inference() -> None:

@@ -74,20 +74,14 @@ class FusedCumulativeKl:
             check_shapes(target.shape, shape, name="y")
             shape = max(target.shape, shape, key=len)
         check_batch(shape, single_rows=dim != -1 or not validate)
-        # One number instead of one per row: it is finite only if all rows are.
-        if validate and not math.isfinite(target.detach().sum()):
-            as_target(target)
         mean, stddev = law.mean, law.stddev
         if dim not in (-1, len(shape) - 1):
             mean, stddev, target = (
                 part.expand(shape).movedim(dim, -1) for part in (mean, stddev, target)
             )
         value: Tensor = _GaussianCumulativeKl.apply(  # type: ignore[no-untyped-call]
-            mean, stddev, target, strength, self.two_sided
+            mean, stddev, target, strength, self.two_sided, validate
         )
-        # Survival values and logarithms are finite, so NaN can come from z alone.
-        if validate and math.isnan(value.detach().sum()):
-            check_finite_pit(law.cdf(y))
         return value
 
 
@@ -135,13 +129,16 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         y: Tensor,
         strength: float,
         two_sided: bool,
+        validate: bool,
     ) -> Tensor:
         z = (y - mean).div_(stddev)
-        table, zero = _constants(z.shape[-1], z.dtype, z.device)
+        table = _table(z.shape[-1], z.dtype, z.device)
         ranks = ranks_of(z)
         last = _LAST_PLAIN_LOG[z.dtype]
         near = -last <= ranks.lowest and ranks.highest <= last  # False for NaN
         if not near:
+            if validate:
+                _check_finite(z, y)
             z.clamp_(-_FARTHEST, _FARTHEST)
         value, bracket = _one_sided(z, ranks.entries(table), strength, near=near)
         if two_sided:
@@ -149,8 +146,11 @@ class _GaussianCumulativeKl(torch.autograd.Function):
             mirrored, other = _one_sided(-z, entries, strength, near=near)
             value, bracket = (value + mirrored) / 2, (bracket - other) / 2
         if any(ctx.needs_input_grad):
-            slope = torch.addcmul(zero, z, z, value=-0.5).exp_().mul_(bracket)
-            ctx.save_for_backward(mean, stddev, y, z, slope.div_(stddev), zero)
+            ctx.zero = _number(0.0, z.dtype, z.device)
+            slope = torch.addcmul(ctx.zero, z, z, value=-0.5).exp_().mul_(bracket)
+            ctx.save_for_backward(mean, stddev, y)
+            # These are nobody's input or output, and need none of that book-keeping.
+            ctx.z, ctx.slope = z, slope.div_(stddev)
             ctx.strength, ctx.two_sided = strength, two_sided
         return value
 
@@ -159,17 +159,20 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         gradient: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        mean, stddev, y, z, slope, zero = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # create_graph=True
+            mean, stddev, y = ctx.saved_tensors
             pit = Gaussian(mean, stddev).pit(y)
             value = ctx.strength * cumulative_kl(pit, two_sided=ctx.two_sided)
-            return *_gradients(value, (mean, stddev, y), wanted, gradient), None, None
+            found = _gradients(value, (mean, stddev, y), wanted, gradient)
+            return *found, None, None, None
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
-        factor = -ctx.strength / (math.sqrt(2 * math.pi) * z.shape[-1])
-        by_mean = torch.addcmul(zero, slope, gradient.unsqueeze(-1), value=factor)
-        by_stddev = by_mean * z if wanted[1] else None
-        return by_mean, by_stddev, -by_mean if wanted[2] else None, None, None
+        factor = -ctx.strength / (math.sqrt(2 * math.pi) * ctx.z.shape[-1])
+        by_mean = torch.addcmul(
+            ctx.zero, ctx.slope, gradient.unsqueeze(-1), value=factor
+        )
+        by_stddev = by_mean * ctx.z if wanted[1] else None
+        return by_mean, by_stddev, -by_mean if wanted[2] else None, None, None, None
 
 
 def _gradients(
@@ -188,7 +191,7 @@ def _one_sided(
     z: Tensor, entries: Tensor, strength: float, *, near: bool
 ) -> tuple[Tensor, Tensor]:
     """Strength times the value ``(...)``, and the bracket of the slope ``(..., n)``."""
-    twice_survival = torch.erfc(z * math.sqrt(0.5))
+    twice_survival = torch.erfc(z * _number(math.sqrt(0.5), z.dtype, z.device))
     logarithm = twice_survival.log()
     if not near:
         # Precise everywhere, at ten times the price. Only far values take it, so that
@@ -197,16 +200,27 @@ def _one_sided(
         logarithm = torch.where(z.abs() <= _LAST_PLAIN_LOG[z.dtype], logarithm, precise)
     bracket = entries.sub_(logarithm)
     total = torch.addcmul(twice_survival, twice_survival, bracket).sum(-1)
-    half = strength / 2
-    return torch.rsub(total, half, alpha=half / z.shape[-1]), bracket
+    half = _number(strength / 2, z.dtype, z.device)
+    return torch.add(half, total, alpha=-strength / 2 / z.shape[-1]), bracket
+
+
+def _check_finite(z: Tensor, y: Tensor) -> None:
+    """Refuse targets that are not finite, and the laws of a model that diverged."""
+    if not torch.isfinite(y).all():
+        as_target(y)
+    check_finite_pit(z)
 
 
 @lru_cache(maxsize=16)
-def _constants(
-    n: int, dtype: torch.dtype, device: torch.device
-) -> tuple[Tensor, Tensor]:
-    """The numbers n c_k - 1 + ln 2, rounded once, and a zero of the same kind."""
+def _table(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """The numbers n c_k - 1 + ln 2, rounded once."""
     # What inference mode makes could not be used in training afterwards.
     with torch.inference_mode(mode=False):
-        table = (n * survival_factors(n, device) + (math.log(2) - 1)).to(dtype)
-        return table, torch.zeros((), dtype=dtype, device=device)
+        return (n * survival_factors(n, device) + (math.log(2) - 1)).to(dtype)
+
+
+@lru_cache(maxsize=64)
+def _number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A constant as a tensor: making one anew costs as much as an operation."""
+    with torch.inference_mode(mode=False):
+        return torch.tensor(value, dtype=dtype, device=device)

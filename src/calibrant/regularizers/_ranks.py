@@ -1,12 +1,19 @@
 """Numbers by rank: each row gets the entry of its place, equal rows their mean."""
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 __all__ = ["Ranks", "ranks_of"]
+
+Array: TypeAlias = NDArray[Any]
+
+#: From so many values on, packing them pays: alone, sorting 512 is quicker than that.
+_MANY = 2048
 
 
 class Ranks(NamedTuple):
@@ -14,7 +21,7 @@ class Ranks(NamedTuple):
 
     ``order`` counts through the flattened values, so that one index serves stacks.
     ``run`` numbers the runs of equal values in that order, None if there are none.
-    NaN comes last, equals nothing, and is then the highest.
+    NaN comes last, or first with its sign set; it equals nothing.
     """
 
     order: Tensor
@@ -29,10 +36,10 @@ class Ranks(NamedTuple):
             table = _mean_over_runs(table.expand(order.shape), self.run)
         if order.device.type != "cpu":
             return _placed(table, order)
-        source = table.numpy()
-        placed = np.empty(order.numel(), source.dtype)
-        placed[order.numpy()] = source
-        return torch.from_numpy(placed).view(order.shape)
+        places, source = order.numpy(), table.numpy()
+        placed = np.empty(places.shape, source.dtype)
+        placed.reshape(-1)[places] = source
+        return torch.from_numpy(placed)
 
 
 def ranks_of(values: Tensor) -> Ranks:
@@ -54,7 +61,8 @@ def _ranks_on_cpu(values: Tensor) -> Ranks:
     # numpy sorts with vector instructions, a stack in a third of torch's time. Which of
     # two equal values comes first is open there; the mean over them makes it no matter.
     array = values.numpy()
-    order = array.argsort(-1)
+    packs = array.dtype == np.float32 and _MANY <= array.size < 2**31
+    order = _packed_argsort(array) if packs else array.argsort(-1)
     if array.ndim > 1:
         starts = np.arange(0, array.size, array.shape[-1])
         order += starts.reshape(*array.shape[:-1], 1)
@@ -65,6 +73,27 @@ def _ranks_on_cpu(values: Tensor) -> Ranks:
     if array.ndim > 1:
         lowest, highest = lowest.min(), highest.max()
     return Ranks(torch.from_numpy(order), run, float(lowest), float(highest))
+
+
+def _packed_argsort(array: Array) -> Array:
+    """``array.argsort(-1)`` of float32, by one sort of numbers that hold value and row.
+
+    Rows are moved along with their values, where an ordinary argsort looks each value
+    up in its place: a million in less than a third of the time.
+    """
+    bits = array.view(np.int32)
+    # The bits of a negative number grow as it falls: all but the sign are turned.
+    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64)
+    keys <<= 32
+    keys |= _rows(array.shape[-1])
+    keys.sort(-1)
+    keys &= 0xFFFFFFFF
+    return keys
+
+
+@lru_cache(maxsize=4)
+def _rows(n: int) -> Array:
+    return np.arange(n, dtype=np.int64)
 
 
 def _placed(table: Tensor, order: Tensor) -> Tensor:
