@@ -131,26 +131,13 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         two_sided: bool,
         validate: bool,
     ) -> Tensor:
-        z = (y - mean).div_(stddev)
-        table = _table(z.shape[-1], z.dtype, z.device)
-        ranks = ranks_of(z)
-        last = _LAST_PLAIN_LOG[z.dtype]
-        near = -last <= ranks.lowest and ranks.highest <= last  # False for NaN
-        if not near:
-            if validate:
-                _check_finite(z, y)
-            z.clamp_(-_FARTHEST, _FARTHEST)
-        value, bracket = _one_sided(z, ranks.entries(table), strength, near=near)
-        if two_sided:
-            entries = ranks.entries(table.flip(0))
-            mirrored, other = _one_sided(-z, entries, strength, near=near)
-            value, bracket = (value + mirrored) / 2, (bracket - other) / 2
+        value, z, slope = _value_and_slope(
+            (mean, stddev, y), strength, two_sided=two_sided, validate=validate
+        )
         if any(ctx.needs_input_grad):
-            ctx.zero = _number(0.0, z.dtype, z.device)
-            slope = torch.addcmul(ctx.zero, z, z, value=-0.5).exp_().mul_(bracket)
             ctx.save_for_backward(mean, stddev, y)
             # These are nobody's input or output, and need none of that book-keeping.
-            ctx.z, ctx.slope = z, slope.div_(stddev)
+            ctx.z, ctx.slope = z, slope
             ctx.strength, ctx.two_sided = strength, two_sided
         return value
 
@@ -167,10 +154,7 @@ class _GaussianCumulativeKl(torch.autograd.Function):
             found = _gradients(value, (mean, stddev, y), wanted, gradient)
             return *found, None, None, None
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
-        factor = -ctx.strength / (math.sqrt(2 * math.pi) * ctx.z.shape[-1])
-        by_mean = torch.addcmul(
-            ctx.zero, ctx.slope, gradient.unsqueeze(-1), value=factor
-        )
+        by_mean = ctx.slope * gradient.unsqueeze(-1)
         by_stddev = by_mean * ctx.z if wanted[1] else None
         return by_mean, by_stddev, -by_mean if wanted[2] else None, None, None, None
 
@@ -185,6 +169,35 @@ def _gradients(
     learned = [part for part, want in zip(parts, wanted, strict=True) if want]
     found = iter(torch.autograd.grad(value, learned, gradient, create_graph=True))
     return [next(found) if want else None for want in wanted]
+
+
+def _value_and_slope(
+    parts: tuple[Tensor, Tensor, Tensor],
+    strength: float,
+    *,
+    two_sided: bool,
+    validate: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Value ``(...)``, z ``(..., n)`` and the slope by the mean ``(..., n)``."""
+    mean, stddev, y = parts
+    z = (y - mean).div_(stddev)
+    n, dtype, device = z.shape[-1], z.dtype, z.device
+    table, ranks = _table(n, dtype, device), ranks_of(z)
+    last = _LAST_PLAIN_LOG[dtype]
+    near = -last <= ranks.lowest and ranks.highest <= last  # False for NaN
+    if not near:
+        if validate:
+            _check_finite(z, y)
+        z.clamp_(-_FARTHEST, _FARTHEST)
+    value, bracket = _one_sided(z, ranks.entries(table), strength, near=near)
+    if two_sided:
+        entries = ranks.entries(table.flip(0))
+        mirrored, other = _one_sided(-z, entries, strength, near=near)
+        value, bracket = (value + mirrored) / 2, (bracket - other) / 2
+    factor = _number(-strength / (math.sqrt(2 * math.pi) * n), dtype, device)
+    zero = _number(0.0, dtype, device)
+    slope = torch.addcmul(zero, z, z, value=-0.5).exp_().mul_(bracket)
+    return value, z, slope.div_(stddev).mul_(factor)
 
 
 def _one_sided(

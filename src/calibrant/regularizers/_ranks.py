@@ -24,27 +24,28 @@ class Ranks(NamedTuple):
     NaN comes last, or first with its sign set; it equals nothing.
     """
 
-    order: Tensor
+    order: Tensor | Array
     run: Tensor | None
     lowest: float
     highest: float
 
     def entries(self, table: Tensor) -> Tensor:
         """Give each value its entry of ``table``, ``(n,) -> (..., n)``."""
-        order = self.order
         if self.run is not None:
-            table = _mean_over_runs(table.expand(order.shape), self.run)
-        if order.device.type != "cpu":
-            return _placed(table, order)
-        places, source = order.numpy(), table.numpy()
-        placed = np.empty(places.shape, source.dtype)
-        placed.reshape(-1)[places] = source
+            table = _mean_over_runs(table.expand(self.run.shape), self.run)
+        if isinstance(self.order, Tensor):
+            return _placed(table, self.order)
+        source = table.numpy()
+        placed = np.empty(self.order.shape, source.dtype)
+        placed.reshape(-1)[self.order] = source
         return torch.from_numpy(placed)
 
 
 def ranks_of(values: Tensor) -> Ranks:
     """Rank the last axis; on a GPU this waits for the device, as the hard sort does."""
-    return (_ranks_on_cpu if values.device.type == "cpu" else _ranks)(values)
+    if values.device.type == "cpu":
+        return _ranks_on_cpu(values.numpy())
+    return _ranks(values)
 
 
 def _ranks(values: Tensor) -> Ranks:
@@ -57,10 +58,9 @@ def _ranks(values: Tensor) -> Ranks:
     return Ranks(order, run, float(lowest), float(highest))
 
 
-def _ranks_on_cpu(values: Tensor) -> Ranks:
+def _ranks_on_cpu(array: Array) -> Ranks:
     # numpy sorts with vector instructions, a stack in a third of torch's time. Which of
     # two equal values comes first is open there; the mean over them makes it no matter.
-    array = values.numpy()
     packs = array.dtype == np.float32 and _MANY <= array.size < 2**31
     order = _packed_argsort(array) if packs else array.argsort(-1)
     if array.ndim > 1:
@@ -72,7 +72,7 @@ def _ranks_on_cpu(values: Tensor) -> Ranks:
     lowest, highest = ordered[..., 0], ordered[..., -1]
     if array.ndim > 1:
         lowest, highest = lowest.min(), highest.max()
-    return Ranks(torch.from_numpy(order), run, float(lowest), float(highest))
+    return Ranks(order, run, float(lowest), float(highest))
 
 
 def _packed_argsort(array: Array) -> Array:
