@@ -11,7 +11,7 @@ GROUP := -o addopts="--strict-markers --strict-config -ra --import-mode=importli
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help environment reproduce results data test checks format quick test-peers \
+.PHONY: help environment reproduce results bench data test checks format quick test-peers \
 	test-browser test-interop clean
 
 help: ## List the targets
@@ -61,6 +61,10 @@ test-peers: $(PEERS_READY) ## Other libraries as oracles
 
 test-browser: $(READY) ## The report in headless Chromium; skipped without a browser
 	$(BIN)/pytest tests/browser $(GROUP)
+
+bench: $(PEERS_READY) ## Time everything against peers and the machine's limits (half an hour)
+	$(BIN)/python -m bench
+	$(BIN)/python docs/make_benchmarks.py
 
 data: $(READY) ## Build the bundled data sets from their sources again and compare
 	$(BIN)/python tools/build_data.py --check

@@ -1,6 +1,6 @@
 """The default against a plain ensemble, the paper's regularizer, and isotonic maps.
 
-    python bench/default_table.py boston.csv yacht.csv --splits 20 --ledger table.jsonl
+    python -m bench.default_table boston.csv yacht.csv --splits 20 --ledger table.jsonl
 
 Seeded 90/10 splits; the target is the last column. Finished cells are kept in the
 ledger, and the same command goes on after them. ``--only-print`` prints what is there.
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from _tables import Array, Ledger, measures, read_csv, split
 
+from bench._tables import Array, Ledger, measures, read_csv, split
 from calibrant import CalibratedRegressor
 
 MODELS = ("default", "plain ensemble", "paper QR", "isotonic on train")

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as arrays
 
 from calibrant._checks import InputError
 from calibrant.estimator import CalibratedRegressor
-from calibrant.estimator._members import center_and_scale
+from calibrant.estimator._standardize import center_and_scale
 from calibrant.estimator.side_by_side import fit_side_by_side
 from calibrant.training import DivergedError
 

@@ -17,7 +17,8 @@ from calibrant.distributions.censored import Censored
 from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._design import Design, Unit
 from calibrant.estimator._folds import Blocks, Labels
-from calibrant.estimator._members import Architecture, Members, center_and_scale
+from calibrant.estimator._members import Architecture, Members
+from calibrant.estimator._standardize import center_and_scale
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
@@ -223,7 +224,7 @@ def _targets(
         z = table.y
         if transform is not None:
             z = transform.forward(torch.from_numpy(table.y)).numpy()
-        center, scale = center_and_scale(z[rows, None])
+        center, scale = center_and_scale(z[:, None], rows)
         made[id(rows)] = (transform, z, float(center[0]), float(scale[0]))
     each = [made[id(rows)] for rows in design.rows]
     centers = np.array([part[2] for part in each])
@@ -252,10 +253,9 @@ def _standardize_inputs(
 ) -> None:
     """Let each member standardize by the rows that it may look at."""
     made: dict[int, tuple[Array, Array]] = {}
-    wide = x.double().numpy()
     for each in rows:
         if id(each) not in made:
-            made[id(each)] = center_and_scale(wide[each])
+            made[id(each)] = center_and_scale(x.numpy(), each)
     centers, scales = (
         torch.from_numpy(np.stack([made[id(each)][part] for each in rows]))
         for part in (0, 1)

@@ -20,12 +20,13 @@ from calibrant.distributions.mixture import Mixture
 from calibrant.distributions.pooling import pool, rescaled
 from calibrant.distributions.transformed import Transformed
 from calibrant.distributions.truncated import Truncated
+from calibrant.estimator._standardize import BLOCK
 from calibrant.networks import HEADS, NETWORKS
 from calibrant.networks.mlp import MLPStack
 from calibrant.networks.standardized import StandardizedInputs
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["Architecture", "Members", "center_and_scale"]
+__all__ = ["Architecture", "Members"]
 
 # Hidden numbers that are held at once in prediction.
 _BLOCK = 2**22
@@ -35,22 +36,6 @@ _FARTHEST = 1e12
 _MOST_WEIGHTS = 2**31
 
 Array = npt.NDArray[np.float64]
-
-
-def center_and_scale(values: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of each column, 1 for a column that is constant.
-
-    Parameters
-    ----------
-    values
-        Shape ``(n, d)``, finite and of any size.
-    """
-    largest = np.abs(values).max(0)
-    unit = np.where(largest > 0, largest, 1.0)  # squares of 1e200 are not finite
-    center = (values / unit).mean(0)
-    scale = (values / unit - center).std(0)
-    varies = scale > 8 * np.finfo(float).eps
-    return center * unit, np.where(varies, scale * unit, 1.0)
 
 
 @dataclass(frozen=True)
@@ -188,10 +173,13 @@ class Members:
         """Bring features to order 1, float32, where the networks are."""
         center, scale = self.inputs
         device = next(self.networks[0].parameters()).device
+        ready = np.empty(x.shape, np.float32)
         with np.errstate(over="ignore"):
-            # Halves, because the difference of two numbers of 1e308 is none.
-            ready = (x / 2 - center / 2) / (scale / 2)
-        ready = ready.clip(-_FARTHEST, _FARTHEST).astype(np.float32)
+            for start in range(0, len(x), BLOCK):
+                rows = slice(start, start + BLOCK)
+                # Halves, because the difference of two numbers of 1e308 is none.
+                block = (x[rows] / 2 - center / 2) / (scale / 2)
+                ready[rows] = block.clip(-_FARTHEST, _FARTHEST)
         return torch.from_numpy(ready).to(device)
 
     def law(

@@ -1,0 +1,36 @@
+"""Train the default model for one epoch on generated rows; print time and memory.
+
+python -m bench._train_rows 500000 90
+"""
+
+import json
+import resource
+import sys
+import time
+
+import numpy as np
+
+from calibrant import CalibratedRegressor
+
+
+def main(rows: int, columns: int) -> None:
+    """Fit once and print what it took as JSON."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(rows, columns)).astype(np.float32)
+    y = x[:, 0] + np.abs(x[:, 1]) * random.normal(size=rows).astype(np.float32)
+    model = CalibratedRegressor(epochs=1, random_state=0)
+    model.fit(x[:100], y[:100])  # imports what a first fit imports
+    start = time.perf_counter()
+    model.fit(x, y)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    numbers = {
+        "seconds": seconds,
+        "peak_bytes": peak,
+        "data_bytes": x.nbytes + y.nbytes,
+    }
+    print(json.dumps(numbers))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Contests by subject. Each file has a list ``CONTESTS`` of functions that make one."""

@@ -1,0 +1,148 @@
+"""How costs grow with the number of rows: times, fitted exponents and memory."""
+
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import uncertainty_toolbox as toolbox
+
+from bench import plain
+from bench.contests.metrics import predictions
+from bench.contests.regularizer import backward_of, bare_sort
+from calibrant import QuantileRegularizer, evaluate
+
+__all__ = ["CURVES", "Curve", "exponent"]
+
+# Columns of the Year Prediction set, whose shape the generated rows have.
+_COLUMNS = 90
+_TRAINED = (1_000, 4_000, 16_000, 64_000, 256_000, 500_000)
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Seconds against sizes.
+
+    Attributes
+    ----------
+    panel, name
+        Where it is drawn, and what it is.
+    sizes, seconds
+        The points.
+    bytes_per_row
+        Slope of the peak memory, where it was measured, else None.
+    note
+        What a reader should know.
+    """
+
+    panel: str
+    name: str
+    sizes: tuple[int, ...]
+    seconds: tuple[float, ...]
+    bytes_per_row: float | None = None
+    note: str = ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Make a dictionary for JSON, with the exponent."""
+        return {**asdict(self), "exponent": exponent(self.sizes, self.seconds)}
+
+
+def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
+    """Slope of log time against log size over the larger half of the sizes.
+
+    Small sizes cost their calls, not their rows.
+    """
+    half = len(sizes) // 2
+    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
+
+
+def _best(work: Callable[[], object], *, budget: float = 1.0) -> float:
+    work()
+    best, stop = math.inf, time.perf_counter() + budget
+    while True:
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+        if time.perf_counter() > stop:
+            return best
+
+
+def _timed(
+    panel: str,
+    name: str,
+    sizes: Sequence[int],
+    make: Callable[[int], Callable[[], object]],
+) -> Curve:
+    seconds = tuple(_best(make(size)) for size in sizes)
+    return Curve(panel, name, tuple(sizes), seconds)
+
+
+def _regularizers() -> Iterator[Curve]:
+    panel = "regularizer, forward + backward"
+    many = [4**power for power in range(3, 11)]
+
+    def neural(n: int) -> Callable[[], object]:
+        return backward_of(
+            lambda law, y: plain.cumulative_kl(law.cdf(y), relaxed=True), n
+        )
+
+    yield _timed(panel, "NeuralSort", [64, 256, 1024, 2048, 4096, 8192], neural)
+    regularizer = QuantileRegularizer()
+    yield _timed(panel, "calibrant", many, lambda n: backward_of(regularizer, n))
+    yield _timed(panel, "a bare sort", many, bare_sort)
+
+
+def _metrics() -> Iterator[Curve]:
+    panel = "all metrics"
+
+    def theirs(n: int) -> Callable[[], object]:
+        mean, spread, y = predictions(n)
+        return lambda: toolbox.get_all_metrics(mean, spread, y, verbose=False)
+
+    def ours(n: int) -> Callable[[], object]:
+        mean, spread, y = predictions(n)
+        return lambda: evaluate((mean, spread), y)
+
+    yield _timed(panel, "uncertainty-toolbox", [100, 1_000, 4_000, 16_000], theirs)
+    sizes = [100, 1_000, 10_000, 100_000, 1_000_000]
+    yield _timed(panel, "calibrant", sizes, ours)
+
+
+def _training() -> Iterator[Curve]:
+    """Each size in a process of its own, whose peak memory is then its own."""
+    measured = [
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-m", "bench._train_rows", str(rows), str(_COLUMNS)],
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        for rows in _TRAINED
+    ]
+    seconds = tuple(each["seconds"] for each in measured)
+    memory = [each["peak_bytes"] for each in measured]
+    slope = (memory[-1] - memory[-2]) / (_TRAINED[-1] - _TRAINED[-2])
+    given = measured[-1]["data_bytes"] / _TRAINED[-1]
+    yield Curve(
+        "training, one epoch",
+        "CalibratedRegressor",
+        _TRAINED,
+        seconds,
+        slope,
+        f"rows of {_COLUMNS} columns, {given:.0f} bytes each as given; each more row "
+        f"adds {slope:.0f} bytes to the peak",
+    )
+
+
+#: Curves by panel; each function yields those of one.
+CURVES: tuple[Callable[[], Iterator[Curve]], ...] = (
+    _regularizers,
+    _metrics,
+    _training,
+)

@@ -1,0 +1,65 @@
+"""The machine's own limits, measured in the same run."""
+
+import math
+import os
+import platform
+import time
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from bench.contests.training import peak_product
+
+__all__ = ["described", "limits"]
+
+_ROUNDS = 7
+_COPIED = 32_000_000
+_SORTED = 1_000_000
+_PACKAGES = (
+    "calibrant",
+    "torch",
+    "numpy",
+    "uncertainty-toolbox",
+    "netcal",
+    "scoringrules",
+)
+
+
+def _best(work: Callable[[], object]) -> float:
+    work()
+    best = math.inf
+    for _ in range(_ROUNDS):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def limits() -> dict[str, float]:
+    """Peak of matrix products, memory bandwidth and sort rate, torch's threads."""
+    product, operations = peak_product()
+    source = torch.ones(_COPIED)
+    target = torch.empty_like(source)
+    values = torch.rand(_SORTED, generator=torch.Generator().manual_seed(0))
+    read_and_written = 2 * source.numel() * source.element_size()
+    return {
+        "matrix products, float32, GFLOP/s": operations / _best(product) / 1e9,
+        "memory, copy, GB/s": read_and_written
+        / _best(lambda: target.copy_(source))
+        / 1e9,
+        "sort of a million float32, million/s": len(values)
+        / _best(lambda: values.sort())
+        / 1e6,
+    }
+
+
+def described() -> dict[str, Any]:
+    """What ran where; no name of the machine."""
+    return {
+        "versions": {name: version(name) for name in _PACKAGES},
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "threads": torch.get_num_threads(),
+    }

@@ -1,0 +1,187 @@
+"""Write ``docs/benchmarks.md`` and its picture from the runs in ``results/bench``.
+
+    python docs/make_benchmarks.py          # write
+    python docs/make_benchmarks.py --check  # fail if the page is not up to date
+
+Each file there is one that ``make bench`` has written; the last two are shown.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+RUNS = ROOT / "results" / "bench"
+PAGE = ROOT / "docs" / "benchmarks.md"
+PICTURE = ROOT / "docs" / "pictures" / "benchmarks.png"
+SHOWN = 2
+
+Run = dict[str, Any]
+
+HEAD = """# Benchmarks
+
+<!-- Written by docs/make_benchmarks.py; nothing here is typed. -->
+
+```sh
+make bench
+```
+
+installs the peers and lets this library and each of them do the same work on the same
+arrays, in one process and in turns. Each number is the **ratio of the best times**;
+absolute times of a shared machine mean little. In brackets: the middle 80 % of the
+ratios of single rounds, which tells how quiet the machine was. Where results are
+comparable, they are compared first, and a run stops if they disagree. The other may
+take one thread or all, whichever is faster for it; ours takes what torch takes itself.
+"""
+
+
+def runs() -> list[Run]:
+    """Read the last runs, the oldest first."""
+    files = sorted(RUNS.glob("2*.json"))[-SHOWN:]
+    return [json.loads(path.read_text("utf-8")) for path in files]
+
+
+def _number(outcome: Run) -> str:
+    return f"{outcome['text']} [{_range(outcome)}]"
+
+
+def _range(outcome: Run) -> str:
+    low, high = outcome["low"], outcome["high"]
+    if outcome["text"].endswith("%"):
+        return f"{100 * low:.0f}, {100 * high:.0f}"
+    return f"{low:.3g}, {high:.3g}"
+
+
+def _met(outcomes: list[Run]) -> str:
+    met = [each["met"] for each in outcomes if each["met"] is not None]
+    if not met:
+        return ""
+    return "yes" if all(met) else "**no**" if not any(met) else "**not always**"
+
+
+def contests(found: list[Run]) -> Iterator[str]:
+    """Yield the lines of the table of ratios."""
+    names = [f"run {number + 1}" for number in range(len(found))]
+    yield f"| work | against | target | {' | '.join(names)} | met |"
+    yield "|:--|:--|:--|" + "--:|" * len(found) + ":--|"
+    for key, first in found[-1]["contests"].items():
+        each = [run["contests"][key] for run in found if key in run["contests"]]
+        cells = [first["work"], first["against"], first["goal"]]
+        cells += [_number(outcome) for outcome in each] + [_met(each)]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def notes(found: list[Run]) -> Iterator[str]:
+    """Yield what a reader should know of single contests."""
+    for outcome in found[-1]["contests"].values():
+        if outcome["note"]:
+            yield f"- {outcome['work']}: {outcome['note']}."
+
+
+def limits(found: list[Run]) -> Iterator[str]:
+    """Yield what the machine can do at best, run by run."""
+    names = [f"run {number + 1}" for number in range(len(found))]
+    yield f"| limit | {' | '.join(names)} |"
+    yield "|:--|" + "--:|" * len(found)
+    for name in found[-1]["machine"]["limits"]:
+        rates = [f"{run['machine']['limits'][name]:,.1f}" for run in found]
+        yield f"| {name} | {' | '.join(rates)} |"
+
+
+def growth(found: list[Run]) -> Iterator[str]:
+    """Yield the fitted exponents."""
+    names = [f"run {number + 1}" for number in range(len(found))]
+    yield f"| work | of | sizes | {' | '.join(names)} |"
+    yield "|:--|:--|:--|" + "--:|" * len(found)
+    for panel, curves in found[-1]["growth"].items():
+        for place, curve in enumerate(curves):
+            sizes = f"{curve['sizes'][0]:,} to {curve['sizes'][-1]:,}"
+            exponents = [
+                f"n^{run['growth'][panel][place]['exponent']:.2f}" for run in found
+            ]
+            cells = [curve["panel"], curve["name"], sizes, *exponents]
+            yield "| " + " | ".join(cells) + " |"
+
+
+def _memory(found: list[Run]) -> Iterator[str]:
+    for curves in found[-1]["growth"].values():
+        for curve in curves:
+            if curve["note"]:
+                yield f"{curve['panel'].capitalize()}: {curve['note']}."
+
+
+def page(found: list[Run]) -> str:
+    """Make the whole page."""
+    kind = found[-1]["machine"]["kind"]
+    versions = ", ".join(f"{name} {what}" for name, what in kind["versions"].items())
+    when = ", ".join(f"{run['started']} to {run['finished']}" for run in found)
+    parts = [
+        HEAD,
+        "## Ratios\n",
+        *contests(found),
+        "",
+        *notes(found),
+        "\n## Growth\n",
+        "Exponents of time against size, fitted over the larger half of the sizes.\n",
+        *growth(found),
+        "",
+        *_memory(found),
+        "\n![Cost against size](pictures/benchmarks.png)\n",
+        "## The machine\n",
+        *limits(found),
+        "",
+        f"{kind['machine']}, {kind['threads']} threads of torch, Python "
+        f"{kind['python']}; {versions}. Runs: {when}.",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def draw(found: list[Run]) -> None:
+    """Draw cost against size, one panel for each kind of work."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    from calibrant.plots._style import COLORS, finish
+
+    panels = list(found[-1]["growth"].values())
+    size = (4.2 * len(panels), 3.6)
+    figure, axes = pyplot.subplots(1, len(panels), figsize=size, layout="constrained")
+    for ax, curves in zip(axes, panels, strict=True):
+        for curve, color in zip(curves, COLORS, strict=False):
+            label = f"{curve['name']}: $n^{{{curve['exponent']:.2f}}}$"
+            points = curve["sizes"], curve["seconds"]
+            ax.loglog(*points, "o-", color=color, label=label, markersize=4)
+        finish(ax, x="rows", y="seconds", title=curves[0]["panel"].capitalize())
+        ax.legend(frameon=False, fontsize="small")
+    figure.savefig(PICTURE, dpi=130)
+    pyplot.close(figure)
+
+
+def main() -> int:
+    """Write the page, or say that it is out of date."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    given = parser.parse_args()
+    found = runs()
+    if not found:
+        sys.stdout.write("There is no run yet: make bench\n")
+        return 1
+    text = page(found)
+    if given.check:
+        current = PAGE.read_text("utf-8") if PAGE.is_file() else ""
+        if current != text:
+            sys.stdout.write("Out of date: python docs/make_benchmarks.py\n")
+        return int(current != text)
+    PAGE.write_text(text, "utf-8")
+    draw(found)
+    sys.stdout.write(f"Written: {PAGE.name} and pictures/{PICTURE.name}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
