@@ -1,14 +1,24 @@
 """Reliability, resolution and uncertainty add up to the mean CRPS."""
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.optimize import isotonic_regression
 
 from calibrant import Gaussian, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.quantile_table import QuantileTable
-from calibrant.metrics.decomposition import crps_decomposition
+from calibrant.distributions.student_t import StudentT
+from calibrant.metrics.decomposition import (
+    _promised_order,
+    _share_after_recalibration,
+    _sortable,
+    crps_decomposition,
+)
 from calibrant.scores import crps
 
 N = 2000
@@ -104,3 +114,68 @@ def test_equal_targets_leave_only_reliability() -> None:
 def test_no_thresholds_are_refused() -> None:
     with pytest.raises(InputError, match="thresholds must be at least 1, got 0"):
         crps_decomposition(Gaussian([0.0], 1.0), [0.0], thresholds=0)
+
+
+def plain_share(promised: np.ndarray, happened: np.ndarray) -> float:
+    """Isotonic regression with one point for each distinct promise."""
+    distinct, place = np.unique(promised, return_inverse=True)
+    weight = np.bincount(place, minlength=len(distinct)).astype(float)
+    events = np.bincount(place, weights=happened, minlength=len(distinct))
+    fitted = isotonic_regression(events / weight, weights=weight).x
+    score = (weight * fitted * (1 - fitted)).sum() / len(promised)
+    return min(score / (happened.mean() * (1 - happened.mean())), 1.0)
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.floats(0, 1, width=32), st.sampled_from([0.0, -0.0, 0.5, 1.0])),
+        st.booleans(),
+    ),
+    max_size=40,
+)
+
+
+@given(ROWS, st.sampled_from([np.float32, np.float64]))
+def test_runs_of_events_give_the_score_of_single_rows(
+    rows: list[tuple[float, bool]], dtype: type
+) -> None:
+    rows = [*rows, (0.25, True), (0.75, False)]  # an event that may come or not
+    promised = np.array([promise for promise, _ in rows], dtype=dtype)
+    happened = np.array([event for _, event in rows])
+    before = promised.copy()
+    share = _share_after_recalibration(_sortable(promised), happened)
+    assert share == pytest.approx(plain_share(promised, happened), abs=1e-12)
+    np.testing.assert_array_equal(promised, before)
+
+
+@pytest.mark.parametrize("digits", [1, 3, 17])
+def test_runs_of_events_in_many_rows(digits: int) -> None:
+    rng = np.random.default_rng(0)
+    promised = rng.random(5000).round(digits) ** 3
+    happened = rng.random(5000) < promised
+    share = _share_after_recalibration(_sortable(promised), happened)
+    assert share == pytest.approx(plain_share(promised, happened), rel=1e-12)
+
+
+@pytest.mark.parametrize("factor", [0.3, 1.0, 20.0])
+def test_distances_order_many_normal_laws_as_their_cdf_does(factor: float) -> None:
+    n = 21_000
+    mean, spread = torch.randn(n), 0.5 + torch.rand(n)
+    y = mean + spread * torch.randn(n)
+    law = Gaussian(mean, factor * spread)
+    for point in (-2.0, 0.0, 1.5):
+        happened = (y <= point).numpy()
+        by_distance = _promised_order(law, torch.tensor(point))
+        assert by_distance.min() >= 0
+        share = _share_after_recalibration(by_distance, happened)
+        plain = plain_share(law.cdf(point).numpy(), happened)
+        assert share == pytest.approx(plain, rel=1e-5)
+
+
+def test_other_laws_and_fewer_rows_are_ordered_by_their_cdf() -> None:
+    point = torch.tensor(0.3)
+    few = Gaussian(torch.randn(50), 1.0)
+    many = StudentT(torch.full((21_000,), 4.0), torch.zeros(21_000), 1.0)
+    for law in (few, many):
+        order = _sortable(law.cdf(point).numpy())
+        np.testing.assert_array_equal(_promised_order(law, point), order)

@@ -8,11 +8,12 @@ import torch
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import PitValues
-from calibrant.metrics._levels import pit_rows, promised_levels
+from calibrant.metrics._levels import level_places, pit_rows, promised_levels
 
 __all__ = [
     "Floats",
     "Integers",
+    "cells_between",
     "check_count",
     "check_draws",
     "chunks",
@@ -20,6 +21,9 @@ __all__ = [
     "level_cells",
     "numpy_generator",
     "quantile_codes",
+    "quantile_edges",
+    "renumbered",
+    "simulated_counts",
     "simulated_gaps",
     "squared_sum",
     "torch_generator",
@@ -29,6 +33,10 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 #: Numbers that one step of a simulation may hold: 32 MB.
 _AT_ONCE = 4_000_000
+#: From this many expected rows per cell on, counts are simulated as normal.
+_MANY_PER_CELL = 200
+#: Up to here a comparison with each edge is quicker than a binary search.
+_FEW_EDGES = 16
 #: Keeps our streams apart from those of a caller who made data with the same seed:
 #: noise that repeats the caller's would be correlated with the predictions.
 _OUR_STREAMS = 190_506_023
@@ -61,14 +69,12 @@ def torch_generator(seed: int, device: torch.device) -> torch.Generator:
 
 def level_cells(pit: ArrayLike | PitValues, levels: int) -> Integers:
     """Index of the first level ``j / levels`` that each PIT value does not exceed."""
-    values = pit_rows(pit)
-    # In the type of the values, as the calibration curve does it.
-    promised = promised_levels(check_count(levels, name="levels")).to(values)
-    cells: Integers = torch.searchsorted(promised, values.contiguous()).cpu().numpy()
+    promised = promised_levels(check_count(levels, name="levels"))
+    cells: Integers = level_places(pit_rows(pit), promised).cpu().numpy()
     return cells
 
 
-def gaps_of_counts(counts: Integers) -> Floats:
+def gaps_of_counts(counts: Integers | Floats) -> Floats:
     """Observed minus promised frequency; counts and result are ``(..., levels)``."""
     levels = counts.shape[-1]
     observed = counts.cumsum(-1) / counts.sum(-1, keepdims=True)
@@ -99,21 +105,60 @@ def simulated_gaps(
 ) -> Floats:
     """Reduced gaps of perfect models in separate groups, shape ``(draws, groups)``.
 
-    How many of ``n`` uniform values fall between levels is multinomial, so neither
-    time nor memory depends on the number of ``rows``.
+    Neither time nor memory depends on the number of ``rows``.
     """
     rng = numpy_generator(seed)
-    share = np.full(levels, 1 / levels)
-    parts = []
-    for size in chunks(draws, levels * len(rows)):
-        counts = rng.multinomial(rows, share, size=(size, len(rows)))
-        parts.append(reduce(gaps_of_counts(counts)))
+    parts = [
+        reduce(gaps_of_counts(simulated_counts(rng, rows, levels=levels, draws=size)))
+        for size in chunks(draws, levels * len(rows))
+    ]
     return np.concatenate(parts)
+
+
+def simulated_counts(
+    rng: np.random.Generator, rows: Integers, *, levels: int, draws: int
+) -> Integers | Floats:
+    """How many of ``rows`` uniform values fall between levels.
+
+    Shape ``(draws, groups, levels)``. The counts are multinomial. Where every cell
+    expects at least 200 rows, they are drawn from the normal law with the same mean and
+    covariance: a few times quicker, and the same within the noise of 5000 draws.
+    """
+    shape = draws, len(rows)
+    if rows.min() < _MANY_PER_CELL * levels:
+        return rng.multinomial(rows, np.full(levels, 1 / levels), size=shape)
+    expected = rows[:, None] / levels
+    noise = rng.standard_normal((*shape, levels))
+    noise -= noise.mean(-1, keepdims=True)  # a group's counts sum to its rows
+    noise *= np.sqrt(expected)
+    noise += expected
+    return noise
 
 
 def quantile_codes(values: Floats, bins: int) -> Integers:
     """Codes 0, 1, ... of about equally many rows; equal values stay together."""
-    inner = np.quantile(values, np.arange(1, bins) / bins, method="inverted_cdf")
-    codes = np.searchsorted(inner, values, side="left")
-    # Ties leave some codes empty: number the others anew.
-    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    # Ties leave some codes empty.
+    return renumbered(cells_between(values, quantile_edges(np.sort(values), bins)))
+
+
+def quantile_edges(ordered: Floats, bins: int) -> Floats:
+    """Largest value of each quantile group but the last, of ascending values."""
+    last = np.ceil(len(ordered) * (np.arange(1, bins) / bins) - 1).astype(np.int64)
+    edges: Floats = ordered[last.clip(0)]
+    return edges
+
+
+def cells_between(values: Floats, edges: Floats) -> Integers:
+    """How many of the ascending edges lie below each value."""
+    if len(edges) > _FEW_EDGES:
+        return np.searchsorted(edges, values)
+    below = np.zeros(len(values), dtype=np.int8)
+    for edge in edges:
+        below += (values > edge).view(np.int8)
+    return below.astype(np.int64)
+
+
+def renumbered(codes: Integers) -> Integers:
+    """The same groups with the codes 0, 1, ..., none of them empty."""
+    held = np.bincount(codes) > 0
+    return codes if held.all() else (np.cumsum(held) - 1)[codes]

@@ -12,7 +12,13 @@ import numpy.typing as npt
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
-from calibrant.metrics._counts import Floats, Integers, check_count, quantile_codes
+from calibrant.metrics._counts import (
+    Floats,
+    Integers,
+    cells_between,
+    check_count,
+    quantile_edges,
+)
 
 __all__ = ["Grouping", "Key", "group_rows"]
 
@@ -88,21 +94,31 @@ def _group_names(values: Sequence[object]) -> Grouping:
 def _group_numbers(column: Floats, bins: int) -> Grouping:
     missing = np.isnan(column)
     known = column[~missing]
-    distinct = np.unique(known)
-    if len(distinct) <= max(_FEW, bins):
-        codes = np.searchsorted(distinct, known)
-    else:
-        codes = quantile_codes(known, bins)
-    count = len(np.unique(codes))
-    all_codes = np.full(len(column), count, dtype=np.int64)
-    all_codes[~missing] = codes
+    ordered = np.sort(known)
+    edges = _group_edges(ordered, bins)
+    # One sort gives the groups' ends too: each is a run of the ordered values.
+    cuts = np.searchsorted(ordered, edges, side="right")
+    starts = [0, *cuts] if len(known) else []
     ends = [
-        (float(known[codes == code].min()), float(known[codes == code].max()))
-        for code in range(count)
+        (float(ordered[start]), float(ordered[stop - 1]))
+        for start, stop in zip(starts, [*cuts, len(known)], strict=False)
     ]
+    all_codes = np.full(len(column), len(ends), dtype=np.int64)
+    all_codes[~missing] = cells_between(known, edges)
     labels = [f"{a:.6g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in ends]
     low: list[float | None] = [a for a, _ in ends]
     high: list[float | None] = [b for _, b in ends]
     if missing.any():
         low, high, labels = [*low, None], [*high, None], [*labels, _MISSING]
     return Grouping(all_codes, tuple(labels), tuple(low), tuple(high))
+
+
+def _group_edges(ordered: Floats, bins: int) -> Floats:
+    """Largest value of each group but the last, ascending and distinct."""
+    last = np.flatnonzero(ordered[1:] > ordered[:-1])
+    edges: Floats = ordered[last]
+    if len(last) < max(_FEW, bins):
+        return edges
+    edges = np.unique(quantile_edges(ordered, bins))
+    inner: Floats = edges[edges < ordered[-1]]
+    return inner

@@ -17,6 +17,8 @@ from calibrant.metrics._counts import (
     gaps_of_counts,
     level_cells,
     numpy_generator,
+    renumbered,
+    simulated_counts,
     squared_sum,
 )
 from calibrant.metrics._keys import Grouping, Key, group_rows
@@ -249,7 +251,7 @@ def _counts(codes: Integers, cells: Integers, groups: int, levels: int) -> Integ
     return flat.reshape(groups, levels)
 
 
-def _ratios(counts: Integers) -> Floats:
+def _ratios(counts: Integers | Floats) -> Floats:
     """Calibration error over its floor, ``(..., groups, levels) -> (..., groups)``."""
     levels = counts.shape[-1]
     per_row = expected_calibration_error(1, levels=levels)
@@ -263,7 +265,7 @@ def _simulated_maxima(
     """Largest ratio over all groups for each of ``draws`` perfect models."""
     rng = numpy_generator(seed)
     # Rows that share all their groups are alike: their counts are multinomial.
-    blocks, rows = np.unique(codes, axis=1, return_counts=True)
+    blocks, rows = _distinct_columns(codes)
     if len(rows) * levels >= codes.shape[1]:
         largest = np.empty(draws)
         for draw in range(draws):
@@ -272,9 +274,22 @@ def _simulated_maxima(
         return largest
     member = np.zeros((groups, len(rows)), dtype=np.int64)
     member[blocks, np.arange(len(rows))] = 1
-    share = np.full(levels, 1 / levels)
     parts = [
-        _ratios(member @ rng.multinomial(rows, share, size=(size, len(rows)))).max(-1)
+        _ratios(member @ simulated_counts(rng, rows, levels=levels, draws=size)).max(-1)
         for size in chunks(draws, levels * (len(rows) + groups))
     ]
     return np.concatenate(parts)
+
+
+def _distinct_columns(codes: Integers) -> tuple[Integers, Integers]:
+    """Distinct columns of ``(keys, n)`` in lexicographic order, and their counts."""
+    combined = codes[0]
+    for each in codes[1:]:
+        # Anew after each key: products of many keys would overflow.
+        combined = combined * (int(each.max()) + 1) + each
+        combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
+    combined = renumbered(combined)
+    rows = np.bincount(combined)
+    example = np.empty(len(rows), dtype=np.int64)
+    example[combined] = np.arange(len(combined))
+    return codes[:, example], rows

@@ -6,14 +6,25 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy.optimize import isotonic_regression
+from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
+from calibrant.contracts import Distribution
+from calibrant.distributions.gaussian import Gaussian
 from calibrant.metrics._rows import no_nan, rows
 from calibrant.scores import Prediction
 
 __all__ = ["CrpsDecomposition", "crps_decomposition"]
 
+#: Above this the order of normal laws is taken from their standardized distances.
+_MANY_ROWS = 20_000
+#: Beyond these the cdf of the standard normal law is 0 or 1 in float64.
+_LOWEST, _HIGHEST = -38.6, 8.3
+#: Of a distance of 1, so that all distances and one more bit fit into 32 bits.
+_STEPS = 2**29 / (_HIGHEST - _LOWEST)
+
 FloatArray = npt.NDArray[np.float64]
+Keys = npt.NDArray[np.signedinteger]
 
 
 class CrpsDecomposition(NamedTuple):
@@ -61,7 +72,9 @@ def crps_decomposition(
     over ``thresholds`` points, spread so that each stands for the same share of UNC;
     this moves REL and RES by the same small amount. As the maps are fitted to
     the rows they are judged on, a calibrated model shows a REL slightly above 0, which
-    vanishes as n grows. The cost is one sort of the rows per threshold.
+    vanishes as n grows. The cost is one sort of the rows per threshold. More than
+    20,000 normal laws are sorted by their distance from the threshold instead of its
+    probability, which moves REL and RES by less than 1e-4 of UNC.
 
     Parameters
     ----------
@@ -102,8 +115,8 @@ def crps_decomposition(
     uncertainty, points = _thresholds(values, thresholds)
     kept = 0.0
     for point in points:
-        promised = law.cdf(torch.tensor(point).to(target)).cpu().numpy()
-        kept += _share_after_recalibration(promised, values <= point) / len(points)
+        order = _promised_order(law, torch.tensor(point).to(target))
+        kept += _share_after_recalibration(order, values <= point) / len(points)
     resolution = uncertainty * (1 - kept) if len(points) else 0.0
     return CrpsDecomposition(
         mean_crps - uncertainty + resolution, resolution, uncertainty
@@ -124,18 +137,49 @@ def _thresholds(values: FloatArray, count: int) -> tuple[float, FloatArray]:
     return float(total[-1]), np.interp(middle, total, ordered)
 
 
-def _share_after_recalibration(
-    promised: npt.NDArray[np.floating], happened: npt.NDArray[np.bool_]
-) -> float:
-    """Brier score after isotonic recalibration, as a share of the constant's score."""
-    order = np.argsort(promised)
-    ordered = promised[order]
-    # Rows with the same promise must get the same probability: one point for each.
-    place = np.cumsum(np.diff(ordered, prepend=ordered[0]) > 0)
-    weight = np.bincount(place).astype(np.float64)
-    events = np.bincount(place, weights=happened[order])
-    fitted = isotonic_regression(events / weight, weights=weight).x
-    frequency = happened.mean()
+def _promised_order(law: Distribution, point: Tensor) -> Keys:
+    """Even whole numbers in the order of the probabilities of at most ``point``.
+
+    The recalibrated score depends on this order alone. That of normal laws is the order
+    of the standardized distances, which spares many rows the normal cdf: they are taken
+    to 1e-7, and where probabilities near 1 are rounded to one number, they are not.
+    """
+    if type(law) is not Gaussian or len(law) <= _MANY_ROWS:
+        return _sortable(law.cdf(point).cpu().numpy())
+    distance = (point.double() - law.mean.double()) / law.stddev.double()
+    steps = (distance.clamp(_LOWEST, _HIGHEST) - _LOWEST) * _STEPS
+    return steps.cpu().numpy().astype(np.int32) << 1
+
+
+def _sortable(promised: npt.NDArray[np.floating]) -> Keys:
+    """Even whole numbers in the order of floats in [0, 1].
+
+    Floats >= 0 have the order of their bits, and those below 2 leave the first two bits
+    empty.
+    """
+    whole = np.int64 if promised.dtype == np.float64 else np.int32
+    keys: Keys = np.abs(promised).view(whole) << 1  # with 0 for -0
+    return keys
+
+
+def _share_after_recalibration(order: Keys, happened: npt.NDArray[np.bool_]) -> float:
+    """Brier score after isotonic recalibration, as a share of the constant's score.
+
+    Rows in ascending order make runs: rows with the event, then rows without it. The
+    best monotone map is constant on each run, so there are far fewer runs than rows to
+    fit. Events come first among equal promises, so that no run ends between these and
+    they get one probability.
+    """
+    # Odd without the event: one sort of numbers, quicker than one of places.
+    events = (np.sort(order | ~happened) & 1) == 0
+    ends = np.flatnonzero(events[1:] != events[:-1]) + 1
+    # Rows before the first event get 0, which is right: they are left out.
+    starts = np.append(0, ends[1::2]) if events[0] else ends[0::2]
+    turns = ends[0::2] if events[0] else ends[1::2]
+    turns = turns if len(turns) == len(starts) else np.append(turns, len(events))
+    weight = np.diff(starts, append=len(events)).astype(np.float64)
+    fitted = isotonic_regression((turns - starts) / weight, weights=weight).x
+    frequency = float(happened.mean())
     # Fitted values are means of blocks, whose Brier score is q (1 - q).
-    score = float((weight * fitted * (1 - fitted)).sum()) / len(promised)
-    return min(score / float(frequency * (1 - frequency)), 1.0)
+    score = float((weight * fitted * (1 - fitted)).sum()) / len(events)
+    return min(score / (frequency * (1 - frequency)), 1.0)

@@ -15,6 +15,7 @@ from calibrant.metrics._counts import (
     gaps_of_counts,
     level_cells,
     quantile_codes,
+    renumbered,
     simulated_gaps,
     squared_sum,
 )
@@ -158,7 +159,7 @@ def _prediction_codes(law: Distribution, target: Tensor, bins: int) -> Integers:
     spreads = min(bins, groups)
     outer = quantile_codes(mean, groups // spreads)
     codes = np.zeros_like(outer)
-    for code in np.unique(outer):
+    for code in range(int(outer.max()) + 1):
         inner = quantile_codes(spread[outer == code], spreads)
         codes[outer == code] = code * spreads + inner
-    return np.unique(codes, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return renumbered(codes)

@@ -20,7 +20,6 @@ from calibrant.metrics._counts import (
     chunks,
     numpy_generator,
     simulated_gaps,
-    squared_sum,
 )
 from calibrant.metrics._levels import pit_rows
 from calibrant.metrics.bands import coverage_range
@@ -29,11 +28,8 @@ from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,
 )
-from calibrant.metrics.miscalibration import area_between
-from calibrant.regularizers.cramer_von_mises import (
-    cramer_von_mises,
-    expected_cramer_von_mises,
-)
+from calibrant.metrics.miscalibration import area_between, integrated_squares
+from calibrant.regularizers.cramer_von_mises import expected_cramer_von_mises
 from calibrant.regularizers.cumulative_kl import cumulative_kl, expected_cumulative_kl
 
 __all__ = [
@@ -49,19 +45,34 @@ __all__ = [
 PitMetric = Callable[[Tensor], Tensor | float]
 
 
+class _Reduced(NamedTuple):
+    """What is left of simulated gaps, each of shape ``(draws,)``."""
+
+    sum_of_squares: Floats
+    mean_square: Floats
+    mean_absolute: Floats
+    area: Floats
+
+
 class _OfGaps(NamedTuple):
     """A metric of the gaps between promised and observed frequency."""
 
     levels: int  # unless told
-    reduce: Callable[[Floats], Floats]
+    value: Callable[[_Reduced], Floats]
     factor: float | None  # of the calibration error; None: no closed form
 
 
 class _OfRows(NamedTuple):
     """A metric of PIT values ``(..., n)`` whose expectation has a closed form."""
 
-    function: Callable[[PitValues], Tensor]
+    function: Callable[[Floats], Floats]
     expectation: Callable[[int], float]
+
+
+def _cumulative_kl(pit: Floats) -> Floats:
+    # As PIT values: one row is meant where the last axis has length 1.
+    values: Floats = cumulative_kl(pit_from_cdf(torch.from_numpy(pit))).numpy()
+    return values
 
 
 def _area(gaps: Floats) -> Floats:
@@ -73,20 +84,20 @@ def _area(gaps: Floats) -> Floats:
 
 
 _OF_GAPS = {
-    "calibration_error": _OfGaps(20, squared_sum, 1.0),
-    "paper_calibration_error": _OfGaps(20, lambda g: 100 * squared_sum(g), 100.0),
-    "mean_absolute_calibration_error": _OfGaps(100, lambda g: abs(g).mean(-1), None),
+    "calibration_error": _OfGaps(20, lambda of: of.sum_of_squares, 1.0),
+    "paper_calibration_error": _OfGaps(20, lambda of: 100 * of.sum_of_squares, 100.0),
+    "mean_absolute_calibration_error": _OfGaps(100, lambda of: of.mean_absolute, None),
     "root_mean_squared_calibration_error": _OfGaps(
-        100, lambda g: np.sqrt(np.square(g).mean(-1)), None
+        100, lambda of: np.sqrt(of.mean_square), None
     ),
-    "miscalibration_area": _OfGaps(100, _area, None),
+    "miscalibration_area": _OfGaps(100, lambda of: of.area, None),
 }
 _OF_ROWS = {
-    "cramer_von_mises": _OfRows(cramer_von_mises, expected_cramer_von_mises),
+    "cramer_von_mises": _OfRows(integrated_squares, expected_cramer_von_mises),
     "integrated_calibration_error": _OfRows(
-        cramer_von_mises, expected_cramer_von_mises
+        integrated_squares, expected_cramer_von_mises
     ),
-    "cumulative_kl": _OfRows(cumulative_kl, expected_cumulative_kl),
+    "cumulative_kl": _OfRows(_cumulative_kl, expected_cumulative_kl),
 }
 _OTHERS = ("debiased_calibration_error", "coverage")
 #: From here on the law of ``n`` times a metric of rows no longer moves with ``n``: the
@@ -300,10 +311,8 @@ def floor_from_draws(
 def _floor_of_gaps(
     metric: str, n: int, levels: int, reduction: Reduction, draws: int, seed: int
 ) -> NoiseFloor:
-    _, reduce, factor = _OF_GAPS[metric]
-    values = simulated_gaps(
-        np.array([n]), levels=levels, draws=draws, seed=seed, reduce=reduce
-    )[:, 0]
+    _, value, factor = _OF_GAPS[metric]
+    values = value(_reduced_gaps(n, levels, draws, seed))
     if reduction not in ("sum", "mean", "root_mean"):
         raise InputError(
             f"reduction must be one of sum, mean, root_mean, got {reduction!r}."
@@ -318,17 +327,29 @@ def _floor_of_gaps(
     )
 
 
+@lru_cache(maxsize=64)
+def _reduced_gaps(n: int, levels: int, draws: int, seed: int) -> _Reduced:
+    """All metrics of gaps from one simulation."""
+    reduced = simulated_gaps(
+        np.array([n]), levels=levels, draws=draws, seed=seed, reduce=_reductions
+    )
+    return _Reduced(*reduced[:, 0].T)
+
+
+def _reductions(gaps: Floats) -> Floats:
+    squares = np.square(gaps)
+    return np.stack(
+        [squares.sum(-1), squares.mean(-1), np.abs(gaps).mean(-1), _area(gaps)], -1
+    )
+
+
 @lru_cache(maxsize=256)
 def _floor_of_rows(metric: str, n: int, draws: int, seed: int) -> NoiseFloor:
     function, expectation = _OF_ROWS[metric]
     rows = min(n, _SETTLED)
     rng = numpy_generator(seed)
     values = np.concatenate(
-        [
-            # As PIT values: one row is meant where the last axis has length 1.
-            function(pit_from_cdf(torch.from_numpy(rng.random((size, rows))))).numpy()
-            for size in chunks(draws, rows)
-        ]
+        [function(rng.random((size, rows))) for size in chunks(draws, rows)]
     )
     scaled = values * (expectation(n) / expectation(rows))
     return floor_from_draws(metric, n, scaled, expectation(n))

@@ -109,7 +109,7 @@ def pit_values(
             grid = detect_grid(target) if grid is None else grid
             return _anywhere(*_pit_interval(law, target, grid), generator)
         if grid is None:
-            grid = material_grid(law, target)
+            grid = _material_grid(law, target)
             if grid is not None:
                 _warn_of(grid, target)
         return recorded_pit(law, target, grid, generator=generator)
@@ -174,17 +174,20 @@ def material_grid(
     >>> material_grid((20 * [4.5], 90.0), y) is None
     True
     """
-    law, target = rows(distribution, y)
-    with torch.no_grad():
-        grid = detect_grid(target)
-        if grid is None or grid.step is None:
-            return grid
-        low, high = _pit_interval(law, target, TargetGrid(grid.step, grid.offset))
-        enough = min(_MATERIAL_WIDTH, _MATERIAL_ERRORS / math.sqrt(len(target)))
-        if float((high - low).mean()) >= enough:
-            return grid
-        caps = grid.lower_cap, grid.upper_cap
-        return None if caps == (None, None) else TargetGrid(None, 0.0, *caps)
+    return _material_grid(*rows(distribution, y))
+
+
+@torch.no_grad()
+def _material_grid(law: Distribution, target: Tensor) -> TargetGrid | None:
+    grid = detect_grid(target)
+    if grid is None or grid.step is None:
+        return grid
+    low, high = _pit_interval(law, target, TargetGrid(grid.step, grid.offset))
+    enough = min(_MATERIAL_WIDTH, _MATERIAL_ERRORS / math.sqrt(len(target)))
+    if float((high - low).mean()) >= enough:
+        return grid
+    caps = grid.lower_cap, grid.upper_cap
+    return None if caps == (None, None) else TargetGrid(None, 0.0, *caps)
 
 
 def _check_options(

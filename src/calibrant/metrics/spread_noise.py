@@ -9,16 +9,31 @@ from torch import Tensor
 
 from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.metrics._counts import check_draws, torch_generator
+from calibrant.metrics._counts import Floats, check_draws, torch_generator
 from calibrant.metrics._rows import spread_of
 from calibrant.metrics.noise import NoiseFloor, floor_from_draws
 from calibrant.metrics.target_grid import TargetGrid
-from calibrant.metrics.variance import SpreadBins, ence_of, spread_bins, uce_of
+from calibrant.metrics.variance import (
+    SpreadBins,
+    ence_of,
+    ence_of_means,
+    spread_bins,
+    uce_of,
+    uce_of_means,
+)
 
 __all__ = ["spread_noise_floors"]
 
 # Targets that are drawn at once.
 _VALUES = 5000
+#: Above this the mean squared errors of bins are drawn, where they are nearly normal,
+#: from moments of this many targets at least.
+_MANY_ROWS = 20_000
+_MOMENT_VALUES = 200_000
+#: A mean of a bin with more skewness is not taken as normal: heavy tails.
+_MOST_SKEWNESS = 0.1
+#: Draws of bins cost next to nothing.
+_BIN_DRAWS = 2000
 
 
 @torch.no_grad()
@@ -36,6 +51,11 @@ def spread_noise_floors(
     once. Samples are draws from a law and not the law itself, so a new target is not
     one of them: target and samples are put together, and any of them in turn is the
     target of the others.
+
+    Above 20,000 rows without a grid, the mean squared errors of the bins are drawn
+    instead of single targets, 2000 times or more: by the central limit theorem they are
+    normal. Where their skewness, measured on some draws of all rows, is above 0.1
+    (heavy tails), and for samples, targets are drawn for all rows as for fewer rows.
 
     Parameters
     ----------
@@ -64,20 +84,72 @@ def spread_noise_floors(
     True
     """
     generator = torch_generator(seed, target.device)
-    if isinstance(law, Empirical):
-        models = _exchanged(law, target, grid, generator)
-    else:
-        models = _drawn(law, grid, generator)
-    values = np.array(
-        [
-            (ence_of(by_stddev, error), uce_of(by_variance, error))
-            for by_stddev, by_variance, error in islice(models, check_draws(draws))
-        ]
-    )
+    draws = check_draws(draws)
+    values = None
+    if len(target) > _MANY_ROWS and grid is None and not isinstance(law, Empirical):
+        values = _values_of_bins(law, max(draws, _BIN_DRAWS), generator)
+    if values is None:
+        values = _values_of_rows(law, target, grid, draws, generator)
     return {
         name: floor_from_draws(name, len(target), values[:, i])
         for i, name in enumerate(("ence", "uce"))
     }
+
+
+def _values_of_rows(
+    law: Distribution,
+    target: Tensor,
+    grid: TargetGrid | None,
+    draws: int,
+    generator: torch.Generator,
+) -> Floats:
+    """Both metrics of targets that are drawn for every row, ``(draws, 2)``."""
+    if isinstance(law, Empirical):
+        models = _exchanged(law, target, grid, generator)
+    else:
+        models = _drawn(law, grid, generator)
+    return np.array(
+        [
+            (ence_of(by_stddev, error), uce_of(by_variance, error))
+            for by_stddev, by_variance, error in islice(models, draws)
+        ]
+    )
+
+
+def _values_of_bins(
+    law: Distribution, draws: int, generator: torch.Generator
+) -> Floats | None:
+    """Both metrics where the bins' mean squared errors are drawn, ``(draws, 2)``.
+
+    The mean of thousands of squared errors is normal, with the mean of the predicted
+    variances as its mean; its spread comes from some draws of all rows. ``None`` where
+    these draws are too skewed for it.
+    """
+    variance, stddev = spread_of(law)
+    squares, cubes = torch.zeros_like(variance), torch.zeros_like(variance)
+    times = -(-_MOMENT_VALUES // len(variance))
+    for error in islice(_errors(law, None, generator), times):
+        excess = error - variance
+        square = excess.square()
+        squares += square / times
+        cubes += square * excess / times
+    values = []
+    for by, of_means in ((stddev, ence_of_means), (variance, uce_of_means)):
+        bins = spread_bins(by, variance)
+        rows, square = len(variance) * bins.weight, bins.average(squares)
+        skewness = bins.average(cubes).abs() / (square**1.5 * rows.sqrt())
+        if not bool((skewness <= _MOST_SKEWNESS).all()):
+            return None
+        noise = torch.randn(
+            (draws, len(rows)),
+            generator=generator,
+            dtype=rows.dtype,
+            device=rows.device,
+        )
+        means = bins.variance + noise * (square / rows).sqrt()
+        values.append(of_means(bins, means.clamp_min(0)))
+    result: Floats = torch.stack(values, -1).cpu().numpy()
+    return result
 
 
 def _drawn(
@@ -85,13 +157,21 @@ def _drawn(
 ) -> Iterator[tuple[SpreadBins, SpreadBins, Tensor]]:
     """Bins, and squared errors of targets that are drawn from the law."""
     variance, stddev = spread_of(law)
-    mean = law.mean.double()
     bins = spread_bins(stddev, variance), spread_bins(variance, variance)
+    for error in _errors(law, grid, generator):
+        yield *bins, error
+
+
+def _errors(
+    law: Distribution, grid: TargetGrid | None, generator: torch.Generator
+) -> Iterator[Tensor]:
+    """Squared errors ``(n,)`` of targets that are drawn from the law, without end."""
+    mean = law.mean.double()
     at_once = max(1, _VALUES // max(1, len(mean)))
     while True:
         # Many at once: where a draw is a search, it costs little more than one.
         for y in law.sample((at_once,), generator=generator).double():
-            yield *bins, ((y if grid is None else grid.round(y)) - mean).square()
+            yield ((y if grid is None else grid.round(y)) - mean).square()
 
 
 def _exchanged(

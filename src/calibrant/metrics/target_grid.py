@@ -20,6 +20,8 @@ _PILE_SHARE = 0.01
 _PILE_ROWS = 5
 _PILE_RATIO = 4
 _NEIGHBORS = 10
+#: Rows that are looked at first: more than a grid has values.
+_LOOK = 1000
 #: Rounding of the numbers themselves, relative to their range.
 _ROUNDING = 1e-6
 
@@ -132,7 +134,10 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
     values = as_target(y).detach()
     if values.ndim != 1 or len(values) == 0:
         raise InputError(f"y must have shape (n,), got {tuple(values.shape)}.")
-    distinct, counts = np.unique(values.double().cpu().numpy(), return_counts=True)
+    column = values.double().cpu().numpy()
+    if _surely_continuous(column):
+        return None
+    distinct, counts = np.unique(column, return_counts=True)
     few = 2 <= len(distinct) <= min(_MOST_VALUES, len(values) / _FEWEST_REPEATS)
     step = _common_step(distinct) if few else None
     lower = float(distinct[0]) if _piles_up(counts) else None
@@ -141,6 +146,19 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
         return None
     offset = 0.0 if step is None else _offset(float(distinct[0]), step)
     return TargetGrid(step, offset, lower, upper)
+
+
+def _surely_continuous(values: npt.NDArray[np.float64]) -> bool:
+    """Whether some rows and both ends rule a grid out already; no sort of all rows.
+
+    Some rows with too many distinct values show that all have, and an end that holds
+    too few rows is no cap.
+    """
+    if len(np.unique(values[:: max(1, len(values) // _LOOK)])) <= _MOST_VALUES:
+        return False
+    pile = max(_PILE_ROWS, _PILE_SHARE * len(values))
+    ends = values.min(), values.max()
+    return all(np.count_nonzero(values == end) < pile for end in ends)
 
 
 def _common_step(distinct: npt.NDArray[np.float64]) -> float | None:

@@ -6,12 +6,26 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
+from calibrant.metrics._levels import ascending
 from calibrant.metrics._rows import error_of_mean, rows, spread_of
 from calibrant.scores import Prediction
 
-__all__ = ["Binning", "SpreadBins", "ence", "ence_of", "spread_bins", "uce", "uce_of"]
+__all__ = [
+    "Binning",
+    "SpreadBins",
+    "ence",
+    "ence_of",
+    "ence_of_means",
+    "spread_bins",
+    "uce",
+    "uce_of",
+    "uce_of_means",
+    "variance_and_error",
+]
 
 Binning = Literal["count", "width"]
+#: Up to here a comparison with each edge is quicker than a binary search.
+_FEW_EDGES = 16
 
 
 class SpreadBins(NamedTuple):
@@ -75,20 +89,25 @@ def ence(
     >>> ence(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     0.25
     """
-    variance, error = _variance_and_error(distribution, y)
+    variance, error = variance_and_error(distribution, y)
     by = variance.sqrt()
     return ence_of(spread_bins(by, variance, bins=bins, binning=binning), error)
 
 
 def ence_of(bins: SpreadBins, error: Tensor) -> float:
     """ENCE of squared errors ``(n,)`` in given bins."""
+    return float(ence_of_means(bins, bins.average(error)))
+
+
+def ence_of_means(bins: SpreadBins, mean_squares: Tensor) -> Tensor:
+    """ENCE of mean squared errors of the bins, ``(..., bins) -> (...)``."""
     spread = bins.variance.sqrt()
     if bool((spread == 0).any()):
         raise InputError(
             "ence divides by the predicted spread, which is 0 in a whole bin. Use uce, "
             "or predict a spread above 0."
         )
-    return float(((bins.average(error).sqrt() - spread).abs() / spread).mean())
+    return ((mean_squares.sqrt() - spread).abs() / spread).mean(-1)
 
 
 @torch.no_grad()
@@ -135,19 +154,21 @@ def uce(
     >>> uce(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     6.0
     """
-    variance, error = _variance_and_error(distribution, y)
+    variance, error = variance_and_error(distribution, y)
     return uce_of(spread_bins(variance, variance, bins=bins, binning=binning), error)
 
 
 def uce_of(bins: SpreadBins, error: Tensor) -> float:
     """UCE of squared errors ``(n,)`` in given bins."""
-    gaps = bins.average(error) - bins.variance
-    return float((bins.weight * gaps.abs()).sum())
+    return float(uce_of_means(bins, bins.average(error)))
 
 
-def _variance_and_error(
-    distribution: Prediction, y: ArrayLike
-) -> tuple[Tensor, Tensor]:
+def uce_of_means(bins: SpreadBins, mean_squares: Tensor) -> Tensor:
+    """UCE of mean squared errors of the bins, ``(..., bins) -> (...)``."""
+    return (bins.weight * (mean_squares - bins.variance).abs()).sum(-1)
+
+
+def variance_and_error(distribution: Prediction, y: ArrayLike) -> tuple[Tensor, Tensor]:
     """Return predicted variances and squared errors, each of shape ``(n,)``."""
     law, target = rows(distribution, y)
     error = error_of_mean(law, target).square()
@@ -161,11 +182,24 @@ def spread_bins(
     """Cut rows into bins of ``by``; both arguments have shape ``(n,)``."""
     if bins < 1:
         raise InputError(f"bins must be at least 1, got {bins}.")
-    index = torch.bucketize(by, _inner_edges(by, bins, binning), right=True)
-    held, index, count = index.unique(return_inverse=True, return_counts=True)
+    index = _bin_of(by, _inner_edges(by, bins, binning))
+    count = torch.bincount(index, minlength=bins)
+    held = count > 0
+    if not bool(held.all()):
+        index, count = (held.cumsum(0) - 1)[index], count[held]
     # An integer tensor divided by a number takes the default float type.
     weight = count.to(by.dtype) / len(by)
-    return SpreadBins(index, weight, _averages(index, variance, len(held)))
+    return SpreadBins(index, weight, _averages(index, variance, len(weight)))
+
+
+def _bin_of(by: Tensor, edges: Tensor) -> Tensor:
+    """How many of the ascending edges each value reaches."""
+    if len(edges) > _FEW_EDGES:
+        return torch.bucketize(by, edges, right=True)
+    reached = torch.zeros_like(by, dtype=torch.int8)
+    for edge in edges:
+        reached += by >= edge
+    return reached.long()
 
 
 def _averages(index: Tensor, values: Tensor, bins: int) -> Tensor:
@@ -179,7 +213,7 @@ def _inner_edges(by: Tensor, bins: int, binning: Binning) -> Tensor:
     if binning == "count":
         # The first row of each bin; equal values then fall into one bin.
         first = torch.arange(1, bins, device=by.device) * len(by) // bins
-        return by.sort().values[first]
+        return ascending(by)[first]
     if binning == "width":
         low, high = by.aminmax()
         step = torch.arange(1, bins, dtype=by.dtype, device=by.device) / bins

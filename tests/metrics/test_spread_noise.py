@@ -1,0 +1,72 @@
+"""Floors of ence and uce for many rows: bins are drawn instead of rows."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import ks_2samp
+
+from calibrant import Gaussian
+from calibrant.contracts import Distribution
+from calibrant.distributions.empirical import Empirical
+from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.student_t import StudentT
+from calibrant.metrics.spread_noise import (
+    _values_of_bins,
+    _values_of_rows,
+    spread_noise_floors,
+)
+from calibrant.metrics.target_grid import TargetGrid
+
+N = 25_000
+
+
+def laws() -> dict[str, Distribution]:
+    spread = 0.5 + 1.5 * torch.rand(N)
+    centers = torch.stack([torch.zeros(N), spread])
+    return {
+        "gaussian": Gaussian(torch.zeros(N), spread),
+        "mixture": GaussianMixture(centers, torch.stack([spread, spread])),
+        "constant": Gaussian(torch.zeros(N), 2.0),
+    }
+
+
+@pytest.mark.parametrize("name", ["gaussian", "mixture", "constant"])
+def test_drawn_bins_have_the_law_of_drawn_rows(name: str) -> None:
+    law = laws()[name]
+    generator = torch.Generator().manual_seed(1)
+    bins = _values_of_bins(law, 2000, generator)
+    assert bins is not None
+    rows = _values_of_rows(law, torch.zeros(N), None, 200, generator)
+    for of_bins, of_rows in zip(bins.T, rows.T, strict=True):
+        assert ks_2samp(of_bins, of_rows).pvalue > 0.01
+        assert of_bins.mean() == pytest.approx(of_rows.mean(), rel=0.1)
+
+
+def test_heavy_tails_are_drawn_row_by_row() -> None:
+    heavy = StudentT(torch.full((N,), 3.0), torch.zeros(N), 1.0)
+    generator = torch.Generator().manual_seed(1)
+    assert _values_of_bins(heavy, 2000, generator) is None
+    # Of the same law more rows are enough, if its moments are finite.
+    few = Laplace(torch.zeros(N), 0.5 + torch.rand(N))
+    assert _values_of_bins(few, 2000, generator) is None
+    many = Laplace(torch.zeros(8 * N), 0.5 + torch.rand(8 * N))
+    assert _values_of_bins(many, 2000, generator) is not None
+
+
+def test_which_way_is_taken() -> None:
+    law, y = Gaussian(torch.zeros(N), 1.0), torch.zeros(N)
+    few = spread_noise_floors(law[:20_000], y[:20_000], draws=40)
+    many = spread_noise_floors(law, y, draws=40)
+    rounded = spread_noise_floors(law, y, draws=40, grid=TargetGrid(step=1))
+    samples = spread_noise_floors(Empirical(torch.randn(5, N)), y, draws=40)
+    methods = [each["ence"].method for each in (few, many, rounded, samples)]
+    assert methods == [f"{k} simulated models" for k in (40, 2000, 40, 40)]
+
+
+def test_one_seed_one_floor() -> None:
+    law, y = Gaussian(torch.zeros(N), 1.0), torch.zeros(N)
+    floors = [spread_noise_floors(law, y, seed=seed)["uce"] for seed in (3, 3, 4)]
+    assert floors[0] == floors[1] != floors[2]
+    # Close to the mean distance of a normal number from 0, for bins of all rows.
+    assert floors[0].expectation == pytest.approx((4 / (np.pi * N)) ** 0.5, rel=0.06)
