@@ -5,7 +5,7 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from calibrant._checks import UnsupportedError, pit_from_cdf
+from calibrant._checks import UnsupportedError
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._joined_map import JoinedMap
@@ -24,8 +24,16 @@ from calibrant.distributions._outline import (
     without_copies,
 )
 from calibrant.distributions._panels import Rule
+from calibrant.distributions._row_blocks import in_blocks
 from calibrant.distributions._rows import joint_shape
+from calibrant.distributions._tail_map import (
+    inverse_tails,
+    lower_tail,
+    tails,
+    with_logs,
+)
 from calibrant.distributions._through_map import crps_through_map, moments_through_map
+from calibrant.distributions._upper_rows import both_tails, quantiles_by_tails
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 
@@ -117,12 +125,11 @@ class Recalibrated(DerivedDistribution):
     def _cdf(self, value: Tensor) -> Tensor:
         if self.dtype != torch.float64:
             return self._pit(value).cdf
-        # Float64 resolves a tail down to 1e-308: logarithms of it lose nothing that a
-        # map could bring back, and those of each component cost four times as much.
-        base = self._base
-        return self._map.forward(
-            _with_logs(base._cdf(value), base._survival(value))
-        ).cdf
+        return in_blocks(self._mapped_cdf, self._base, value)
+
+    def _mapped_cdf(self, base: AbstractDistribution, value: Tensor) -> Tensor:
+        cdf, survival = both_tails(base, value)
+        return lower_tail(self._map, cdf.double(), survival.double()).to(cdf.dtype)
 
     def _survival(self, value: Tensor) -> Tensor:
         return self._pit(value).survival
@@ -130,11 +137,11 @@ class Recalibrated(DerivedDistribution):
     def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
         with torch.no_grad():
             cdf, survival, height = self._base._tails(value, density=density)
-            pit = _with_logs(cdf, survival)
-            mapped = self._map.forward(pit)
+            mapped = tails(self._map, cdf, survival)
             if height is not None:
-                height = height * self._map.log_density(pit).exp()
-        return Tails(mapped.cdf, mapped.survival, height)
+                slope = self._map.log_density(with_logs(cdf, survival))
+                height = height * slope.exp()
+        return Tails(*mapped, height)
 
     def _around(self, pit: PitValues) -> Around:
         return self._base._around(self._inner(pit))
@@ -159,22 +166,38 @@ class Recalibrated(DerivedDistribution):
         return base + self._map.log_density(self._base.pit(value))
 
     def _quantile(self, level: Tensor) -> Tensor:
-        given = pit_from_cdf(without_copies(level).double())
-        return self._inverse(given, joint_shape(level.shape, self.batch_shape))
+        return in_blocks(self._quantile_of, self._base, level)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        given = pit_from_cdf(without_copies(survival).double()).mirrored()
-        return self._inverse(given, joint_shape(survival.shape, self.batch_shape))
+        return in_blocks(self._upper_quantile_of, self._base, survival)
 
-    def _inverse(self, given: PitValues, shape: torch.Size) -> Tensor:
+    def _quantile_of(self, base: AbstractDistribution, level: Tensor) -> Tensor:
+        cdf = without_copies(level).double()
+        shape = joint_shape(level.shape, base.batch_shape)
+        return self._inverse(base, cdf, 1 - cdf, shape)
+
+    def _upper_quantile_of(
+        self, base: AbstractDistribution, survival: Tensor
+    ) -> Tensor:
+        beyond = without_copies(survival).double()
+        shape = joint_shape(survival.shape, base.batch_shape)
+        return self._inverse(base, 1 - beyond, beyond, shape)
+
+    def _inverse(
+        self,
+        base: AbstractDistribution,
+        cdf: Tensor,
+        survival: Tensor,
+        shape: torch.Size,
+    ) -> Tensor:
         # What is made of the levels alone is made once for all rows.
-        inner = self._map.inverse(given).map(lambda tail: tail.expand(shape))
-        found = quantiles_at(self._base, inner)
+        inner = [tail.expand(shape) for tail in inverse_tails(self._map, cdf, survival)]
+        found = quantiles_by_tails(base, *inner)
         # Only levels of 0 and 1 may reach the ends of the support.
-        ends = (given.cdf <= 0) | (given.survival <= 0)
-        if ends.any():
-            outer = torch.where(ends, inner.cdf, 0.5)
-            found = torch.where(ends, self._base.quantile(outer), found)
+        if cdf.numel() and min(float(cdf.amin()), float(survival.amin())) <= 0:
+            ends = (cdf <= 0) | (survival <= 0)
+            outer = torch.where(ends, inner[0], 0.5)
+            found = torch.where(ends, base.quantile(outer), found)
         return found.to(self.dtype)
 
     def _crps(self, value: Tensor) -> Tensor:
@@ -236,18 +259,3 @@ def _crps_through_map(
     law: Recalibrated, value: Tensor, _: Rule
 ) -> tuple[Tensor, Tensor]:
     return crps_through_map(law, value, law.unit_map)
-
-
-def _with_logs(cdf: Tensor, survival: Tensor) -> PitValues:
-    """Complete both tails by their logarithms."""
-    tiny = torch.finfo(cdf.dtype).tiny
-    below = cdf < survival
-    # Near 1 the other tail knows more.
-    tail = torch.where(below, cdf, survival)
-    log_tail, log_other = tail.clamp_min(tiny).log(), torch.log1p(-tail)
-    return PitValues(
-        cdf,
-        survival,
-        torch.where(below, log_tail, log_other),
-        torch.where(below, log_other, log_tail),
-    )

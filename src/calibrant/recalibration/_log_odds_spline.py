@@ -12,8 +12,10 @@ from calibrant.recalibration._logit import (
     from_log_odds,
     log_jacobian,
     log_odds,
+    log_odds_of_tails,
     with_ends,
 )
+from calibrant.recalibration._segments import pick
 
 __all__ = ["LogOddsSpline"]
 
@@ -89,7 +91,26 @@ class LogOddsSpline:
 
     def inverse(self, levels: PitValues) -> PitValues:
         """PIT values that are mapped to these."""
-        target = log_odds(levels)
+        odds = self._inverse(log_odds(levels), levels.cdf, levels.survival)
+        return from_log_odds(odds, levels.cdf.dtype)
+
+    def lower_tail(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Map float64 tails to the lower one alone, which is faster."""
+        odds = log_odds_of_tails(cdf, survival)
+        return torch.sigmoid(self._value_and_slope(odds)[0])
+
+    def tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Map float64 tails without their logarithms."""
+        odds = self._value_and_slope(log_odds_of_tails(cdf, survival))[0]
+        return torch.sigmoid(odds), torch.sigmoid(-odds)
+
+    def inverse_tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Tails of :meth:`inverse` without their logarithms."""
+        odds = self._inverse(log_odds_of_tails(cdf, survival), cdf, survival)
+        return torch.sigmoid(odds), torch.sigmoid(-odds)
+
+    def _inverse(self, target: Tensor, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Log odds that are mapped to the target, infinite for levels of 0 and 1."""
         x, t, d = (table.to(target.device) for table in self._tables)
         low, high = target <= t[0], target >= t[-1]
         odds = torch.where(
@@ -106,7 +127,7 @@ class LogOddsSpline:
             share = -2 * c / (b + (b * b - 4 * a * c).clamp_min(0).sqrt())
             middle = piece.place + share.clamp(0, 1) * piece.width
             odds = torch.where(low | high, odds, middle)
-        return from_log_odds(with_ends(odds, levels), levels.cdf.dtype)
+        return with_ends(odds, cdf, survival)
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         """Return ``T`` and its derivative at log odds."""
@@ -135,7 +156,8 @@ class LogOddsSpline:
         x, t, d = (each.to(values.device) for each in self._tables)
         found = torch.searchsorted(table, values.detach().contiguous(), right=True) - 1
         i = found.clamp(0, len(x) - 2)
-        return _Piece(x[i], t[i], x.diff()[i], t.diff()[i], d[i], d[i + 1])
+        each_piece = x, t, x.diff(), t.diff(), d, d[1:].contiguous()
+        return _Piece(*(pick(each, i) for each in each_piece))
 
 
 def _check_tables(tables: tuple[Tensor, Tensor, Tensor]) -> None:

@@ -14,6 +14,8 @@ __all__ = [
     "from_log_odds",
     "log_jacobian",
     "log_odds",
+    "log_odds_of_tails",
+    "log_tail",
     "with_ends",
 ]
 
@@ -24,6 +26,16 @@ LIMIT = -math.log(torch.finfo(torch.float64).eps)
 def log_odds(pit: PitValues) -> Tensor:
     """Return ``log(u / (1 - u))`` in float64, finite for PIT values of 0 and 1."""
     return pit.log_cdf.double() - pit.log_survival.double()
+
+
+def log_odds_of_tails(cdf: Tensor, survival: Tensor) -> Tensor:
+    """Return log odds of float64 tails; they are precise without ``log1p``."""
+    return log_tail(cdf) - log_tail(survival)
+
+
+def log_tail(tail: Tensor) -> Tensor:
+    """Return the logarithm of a float64 tail; 0 counts as the smallest other one."""
+    return tail.clamp_min(torch.finfo(torch.float64).tiny).log()
 
 
 def bounded_log_odds(pit: PitValues) -> Tensor:
@@ -49,7 +61,7 @@ def log_jacobian(mapped: Tensor, pit: PitValues) -> Tensor:
     return logsigmoid(mapped) + logsigmoid(-mapped) - inner
 
 
-def with_ends(odds: Tensor, levels: PitValues) -> Tensor:
+def with_ends(odds: Tensor, cdf: Tensor, survival: Tensor) -> Tensor:
     """Send levels of exactly 0 and 1 to infinite log odds."""
-    odds = torch.where(levels.cdf > 0, odds, -torch.inf)
-    return torch.where(levels.survival > 0, odds, torch.inf)
+    odds = torch.where(cdf > 0, odds, -torch.inf)
+    return torch.where(survival > 0, odds, torch.inf)

@@ -1,6 +1,7 @@
 """Maps of [0, 1] that are linear between knots, precise in both tails."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
-from calibrant.recalibration._held_out import resolved_levels
+from calibrant.recalibration._segments import Segments, pick
 
 __all__ = ["PiecewiseLinearMap"]
 
@@ -16,8 +17,8 @@ __all__ = ["PiecewiseLinearMap"]
 class PiecewiseLinearMap:
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
 
-    Its density is :math:`(r_{k+1} - r_k) / (u_{k+1} - u_k)` between neighbors. Every
-    call is one binary search per value: no array of values times knots.
+    Its density is :math:`(r_{k+1} - r_k) / (u_{k+1} - u_k)` between neighbors. The
+    segment of a value is found in constant time: no array of values times knots.
 
     Parameters
     ----------
@@ -72,63 +73,52 @@ class PiecewiseLinearMap:
 
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""
-        knots, heights, slopes = self._tables(pit.cdf.device)
-        return _follow(pit, self._index(pit), knots, heights, slopes)
+        return _follow(pit, self._forward)
 
     def inverse(self, levels: PitValues) -> PitValues:
         """Smallest PIT values that are mapped to these at least."""
-        knots, heights, slopes = self._tables(levels.cdf.device)
-        wanted = resolved_levels(levels).detach().contiguous()
-        # Ends before the first height that reaches the level: no flat piece is met.
-        index = (torch.searchsorted(heights, wanted) - 1).clamp(0, len(slopes) - 1)
-        # A height may round to 1 before the end that a density reaches.
-        at_end = (wanted >= 1) & (slopes[-1] > 0)
-        index = torch.where(at_end, len(slopes) - 1, index)
-        rates = torch.where(slopes > 0, 1 / slopes, 0.0)
-        return _follow(levels, index, heights, knots, rates)
+        return _follow(levels, self._backward)
+
+    def lower_tail(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Map float64 tails to the lower one alone, which is faster."""
+        return self._forward.lower_tail(cdf, survival)
+
+    def tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Map float64 tails without their logarithms."""
+        return self._forward.tails(cdf, survival)
+
+    def inverse_tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Tails of :meth:`inverse`; the upper one is precise only below 0.002."""
+        return self._backward.levels(cdf, survival)
 
     def log_density(self, pit: PitValues) -> Tensor:
         """Logarithm of the slope at PIT values, -inf on a flat piece."""
-        slopes = self._tables(pit.cdf.device)[2]
-        return slopes.log()[self._index(pit)].to(pit.cdf.dtype)
+        place = self._forward.place(pit.cdf.double(), pit.survival.double())
+        return pick(self._slopes.log(), place.segment).to(pit.cdf.dtype)
 
-    def _index(self, pit: PitValues) -> Tensor:
-        levels = resolved_levels(pit).detach().contiguous()
-        knots = self._tables(levels.device)[0]
-        index = torch.searchsorted(knots, levels, right=True) - 1
-        return index.clamp(0, len(knots) - 2)
+    @cached_property
+    def _forward(self) -> Segments:
+        return Segments(self._knots, self._heights, self._slopes, right=True)
 
-    def _tables(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-        return (
-            self._knots.to(device),
-            self._heights.to(device),
-            self._slopes.to(device),
-        )
+    @cached_property
+    def _backward(self) -> Segments:
+        # Ends before the first height that reaches the level: no flat piece is met.
+        rates = torch.where(self._slopes > 0, 1 / self._slopes, 0.0)
+        return Segments(self._heights, self._knots, rates, right=False)
 
 
-def _follow(
-    pit: PitValues, index: Tensor, x: Tensor, y: Tensor, rates: Tensor
-) -> PitValues:
-    """Go along the segments ``index`` from ``x`` to ``y``, each from 0 to 1."""
-    last, rate = len(rates) - 1, rates[index]
-    low, high = y[index], y[index + 1]
-    rise = low + rate * (resolved_levels(pit) - x[index])
-    beyond = resolved_levels(pit.mirrored())
-    fall = (1 - high) + rate * (beyond - (1 - x[index + 1]))
-    # Rounding must neither leave a segment nor miss 0 and 1.
-    rise = torch.minimum(torch.maximum(rise, low), high)
-    fall = torch.minimum(torch.maximum(fall, 1 - high), 1 - low)
-    first, end = index == 0, (index == last) & (index > 0)
-    cdf = torch.where(end, 1 - fall, rise)
-    survival = torch.where(first, 1 - rise, fall)
+def _follow(pit: PitValues, segments: Segments) -> PitValues:
+    """Go along segments, each from 0 to 1, with logarithms of both tails."""
+    place = segments.place(pit.cdf.double(), pit.survival.double())
+    cdf, survival = segments.follow(place)
     tiny = torch.finfo(torch.float64).tiny
-    log_rate = rate.clamp_min(tiny).log()
+    log_rate = pick(segments.rates.clamp_min(tiny).log(), place.segment)
     # In the outer segments one tail is a multiple: true where its value underflows.
     log_cdf = torch.where(
-        first, log_rate + pit.log_cdf.double(), cdf.clamp_min(tiny).log()
+        place.segment == 0, log_rate + pit.log_cdf.double(), cdf.clamp_min(tiny).log()
     )
     log_survival = torch.where(
-        index == last,
+        place.segment == len(segments.rates) - 1,
         log_rate + pit.log_survival.double(),
         survival.clamp_min(tiny).log(),
     )

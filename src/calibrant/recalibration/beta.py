@@ -16,6 +16,8 @@ from calibrant.recalibration._logit import (
     from_log_odds,
     log_jacobian,
     log_odds,
+    log_odds_of_tails,
+    log_tail,
     with_ends,
 )
 
@@ -54,20 +56,22 @@ class BetaMap:
 
     def inverse(self, levels: PitValues) -> PitValues:
         """PIT values that are mapped to these."""
-        ends = (levels.cdf <= 0) | (levels.survival <= 0)
-        target = torch.where(ends, 0.0, log_odds(levels))
-        # Start from the better of both tails' formulas. The map is convex or concave
-        # in log odds, so Newton's steps approach the root from one side.
-        rise = target - self.shift
-        odds = torch.where(rise < 0, rise / self.lower, rise / self.upper)
-        for _ in range(100):
-            share = torch.sigmoid(odds)
-            slope = self.lower * (1 - share) + self.upper * share
-            step = (self._mapped(odds) - target) / slope
-            odds = odds - step
-            if (step.abs() <= 1e-14 * (1 + odds.abs())).all():
-                break
-        return from_log_odds(with_ends(odds, levels), levels.cdf.dtype)
+        odds = self._inverse(log_odds(levels), levels.cdf, levels.survival)
+        return from_log_odds(odds, levels.cdf.dtype)
+
+    def lower_tail(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Map float64 tails to the lower one alone, which is faster."""
+        return torch.sigmoid(self._odds(cdf, survival))
+
+    def tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Map float64 tails without their logarithms."""
+        odds = self._odds(cdf, survival)
+        return torch.sigmoid(odds), torch.sigmoid(-odds)
+
+    def inverse_tails(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
+        """Tails of :meth:`inverse` without their logarithms."""
+        odds = self._inverse(log_odds_of_tails(cdf, survival), cdf, survival)
+        return torch.sigmoid(odds), torch.sigmoid(-odds)
 
     def log_density(self, pit: PitValues) -> Tensor:
         """Logarithm of the derivative at PIT values."""
@@ -79,6 +83,27 @@ class BetaMap:
     def _mapped(self, odds: Tensor) -> Tensor:
         lower: Tensor = self.lower * logsigmoid(odds)
         return self.shift + lower - self.upper * logsigmoid(-odds)
+
+    def _odds(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Mapped log odds from tails, which need no logarithm of a sigmoid."""
+        rise = self.shift + self.lower * log_tail(cdf)
+        return rise - self.upper * log_tail(survival)
+
+    def _inverse(self, target: Tensor, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Log odds that are mapped to the target, infinite for levels of 0 and 1."""
+        target = torch.where((cdf <= 0) | (survival <= 0), 0.0, target)
+        # Start from the better of both tails' formulas. The map is convex or concave
+        # in log odds, so Newton's steps approach the root from one side.
+        rise = target - self.shift
+        odds = torch.where(rise < 0, rise / self.lower, rise / self.upper)
+        for _ in range(100):
+            share = torch.sigmoid(odds)
+            slope = self.lower * (1 - share) + self.upper * share
+            step = (self._mapped(odds) - target) / slope
+            odds = odds - step
+            if (step.abs() <= 1e-14 * (1 + odds.abs())).all():
+                break
+        return with_ends(odds, cdf, survival)
 
 
 class BetaRecalibrator(MapRecalibrator):
