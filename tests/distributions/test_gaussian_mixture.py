@@ -12,6 +12,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions import Gaussian, GaussianMixture
+from calibrant.distributions._mixture import mean_distance, mean_pair_distance
 
 double = partial(torch.tensor, dtype=torch.float64)
 MEANS = double([[0.0, -1.0, 5.0], [3.0, -1.0, 5.5], [-2.0, 4.0, 5.0]])
@@ -129,6 +130,96 @@ def test_samples_follow_the_weights(generator: torch.Generator) -> None:
     assert abs(share - 0.7) < 5 * (0.21 / 20_000) ** 0.5
 
 
+def plain_crps(mixture: GaussianMixture, y: Tensor) -> Tensor:
+    """The closed form pair by pair, as the path with gradients computes it."""
+    parameters = (mixture.means, mixture.stddevs, mixture.weights)
+    distance = mean_distance(y, *mixture._against(y))
+    return distance - 0.5 * mean_pair_distance(*parameters)
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 4, 7, 20])
+@pytest.mark.parametrize("batch", [(), (5,), (2, 3), (0,)])
+def test_crps_without_gradient_is_the_plain_one(
+    members: int, batch: tuple[int, ...], generator: torch.Generator
+) -> None:
+    def draw(*shape: int) -> Tensor:
+        return torch.empty(shape).normal_(generator=generator)
+
+    mixture = GaussianMixture(
+        3 * draw(members, *batch),
+        draw(members, *batch).exp(),
+        draw(members, *batch).softmax(0),
+    )
+    for y in (draw(), 1e4 * draw(*batch), draw(4, *batch), draw(0, *batch)):
+        actual, expected = mixture.crps(y), plain_crps(mixture, y)
+        torch.testing.assert_close(actual, expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("entries", [1, 7, 40])
+def test_crps_without_gradient_does_not_depend_on_its_blocks(
+    entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    y = torch.stack([Y, Y + 1, Y - 2])
+    expected = law().crps(y)
+    monkeypatch.setattr("calibrant.distributions._normal_mixture._ENTRIES", entries)
+    torch.testing.assert_close(law().crps(y), expected)
+
+
+@pytest.mark.parametrize(
+    ("means", "stddevs"),
+    [
+        ([0.0, 1e300], [1e-300, 1e-300]),
+        ([0.0, 0.0], [1e-310, 1e-310]),
+        ([0.0, 1.0], [1e300, 1e300]),
+        ([0.0, 1e20, -1e20], [1.0, 1e-200, 1e200]),
+        ([0.0, torch.nan], [1.0, 1.0]),
+    ],
+    ids=["far apart", "subnormal", "wide", "mixed", "diverged"],
+)
+def test_crps_of_extreme_members(means: list[float], stddevs: list[float]) -> None:
+    mixture = GaussianMixture(means, stddevs)
+    actual, expected = mixture.crps(0.5), plain_crps(mixture, double(0.5))
+    torch.testing.assert_close(actual, expected, rtol=1e-13, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["crps", "cdf", "survival"])
+@pytest.mark.parametrize("value_dtype", [torch.float32, torch.float64])
+def test_the_wider_dtype_is_kept(name: str, value_dtype: torch.dtype) -> None:
+    batch = [MEANS.float(), STDDEVS.float(), WEIGHTS.float()]
+    for parameters in (batch, [each[:, 0] for each in batch]):
+        trained = [each.clone().requires_grad_() for each in parameters]
+        for y in (Y.to(value_dtype), Y[0].to(value_dtype)):
+            actual = getattr(GaussianMixture(*parameters), name)(y)
+            expected = getattr(GaussianMixture(*trained), name)(y).detach()
+            torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_pit_without_gradient_is_that_with_one(dtype: torch.dtype) -> None:
+    means, stddevs, weights = (each.to(dtype) for each in (MEANS, STDDEVS, WEIGHTS))
+    still = GaussianMixture(means, stddevs, weights)
+    trained = GaussianMixture(means.clone().requires_grad_(), stddevs, weights)
+    steps = torch.tensor([0.0, -2.0, 2.0, 9.0, 30.0, -40.0, 1e3, -1e5, 1e12, -1e30])
+    close = 1e-12 if dtype == torch.float64 else 1e-4
+    y = Y.to(dtype)
+    infinite = y.sign() * torch.inf  # other laws may ask for it
+    for value in (y + steps[:, None].to(dtype), infinite, y[0].double()):
+        actual, expected = still._pit(value), trained._pit(value)
+        for one, other in zip(actual, expected, strict=True):
+            small = torch.finfo(dtype).tiny
+            torch.testing.assert_close(one, other.detach(), rtol=close, atol=small)
+
+
+def test_lopsided_mixtures_keep_both_tails() -> None:
+    # Nearly all of the law lies on one side of its expectation.
+    weights = double([[1 - 1e-14, 0.5], [1e-14, 0.5]])
+    means = double([[0.0, 0.0], [1e20, 1e20]])
+    mixture = GaussianMixture(means, 1.0, weights)
+    tails = mixture._tails(double([1e4, 1e4]))
+    torch.testing.assert_close(tails.cdf, weights[0], rtol=1e-13, atol=0)
+    torch.testing.assert_close(tails.survival, weights[1], rtol=1e-13, atol=0)
+
+
 @pytest.mark.parametrize("entries", [1, 7, 40, 1000])
 def test_crps_does_not_depend_on_its_blocks(
     entries: int, monkeypatch: pytest.MonkeyPatch
@@ -180,3 +271,13 @@ def test_refuses_weights_with_the_fix(weights: list[float], message: str) -> Non
 def test_refuses_a_mixture_of_nothing(means: npt.ArrayLike) -> None:
     with pytest.raises(InputError, match="at least one member"):
         GaussianMixture(means, 1.0)
+
+
+def test_weights_may_be_as_rough_as_their_own_type() -> None:
+    means, weights = np.zeros((3, 50)), np.random.default_rng(0).uniform(size=(3, 50))
+    rough = (weights / weights.sum(0)).astype(np.float32)
+    assert abs(rough.astype(np.float64).sum(0) - 1).max() > 2e-8
+    law = GaussianMixture(means, np.ones((3, 50)), rough)
+    torch.testing.assert_close(law.weights.sum(0), torch.ones(50))
+    with pytest.raises(InputError, match="sum to 1"):
+        GaussianMixture(means, np.ones((3, 50)), 1.01 * rough)

@@ -46,6 +46,9 @@ def location_and_scale(
 
 def standardized(distance: Tensor, scale: Tensor) -> Tensor:
     """Return ``distance / scale``; beyond 1e15 a constant without gradient."""
+    learned = distance.requires_grad or scale.requires_grad
+    if not (learned and torch.is_grad_enabled()):
+        return (distance / scale).clamp_(-_FARTHEST, _FARTHEST)
     far = distance.detach().abs() > _FARTHEST * scale.detach()
     # Both are replaced: the derivative of a quotient by 1e-30 is 0 times infinity.
     z = torch.where(far, 0.0, distance) / torch.where(far, 1.0, scale)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -23,7 +24,6 @@ def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
     members = len(means)
     if weights is None:
         return torch.full_like(means, 1 / members)
-    dtype = weights.dtype if isinstance(weights, Tensor) else means.dtype
     given = as_float_tensor(weights, name="weights", like=means).to(means.dtype)
     if given.shape not in (means.shape[:1], means.shape):
         raise InputError(
@@ -32,7 +32,7 @@ def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
         )
     total = given.sum(0)
     off = (total - 1).abs().max() if given.numel() else given.new_zeros(())
-    rounding = max(torch.finfo(means.dtype).eps ** 0.5, 4 * torch.finfo(dtype).eps)
+    rounding = max(torch.finfo(means.dtype).eps ** 0.5, 4 * _precision(weights))
     if (given < 0).any() or off > rounding:
         raise InputError(
             "weights must be at least 0 and sum to 1 over the first axis, the smallest "
@@ -43,6 +43,14 @@ def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
     given = given / total
     room = given.reshape(members, *[1] * (means.ndim - given.ndim), *given.shape[1:])
     return room.expand(means.shape)
+
+
+def _precision(weights: ArrayLike) -> float:
+    """Distance of 1 to the next number in the type that weights came in."""
+    if isinstance(weights, Tensor):
+        return torch.finfo(weights.dtype).eps
+    given = np.asarray(weights).dtype
+    return float(np.finfo(given).eps) if given.kind == "f" else 0.0
 
 
 def log_sum(weights: Tensor, logs: Tensor) -> Tensor:

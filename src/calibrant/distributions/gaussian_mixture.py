@@ -22,8 +22,11 @@ from calibrant.distributions._normal import (
     normal_score,
 )
 from calibrant.distributions._normal_mixture import (
-    central_mean,
+    central_value,
+    log_normal_tail,
     normal_around,
+    normal_mixture_crps,
+    normal_tail,
     normal_tails,
 )
 from calibrant.distributions._outline import (
@@ -123,6 +126,11 @@ class GaussianMixture(AbstractDistribution):
         return (self._weights * (within + between)).sum(0)
 
     @property
+    def _all(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Means, standard deviations and weights, each ``(members, *batch_shape)``."""
+        return self._means, self._stddevs, self._weights
+
+    @property
     def _searched(self) -> bool:
         return len(self._means) > 1
 
@@ -132,8 +140,10 @@ class GaussianMixture(AbstractDistribution):
 
     def __getitem__(self, rows: slice | Tensor) -> "GaussianMixture":
         """Select rows of the first batch axis."""
-        parameters = (self._means, self._stddevs, self._weights)
-        return GaussianMixture(*(parameter[:, rows] for parameter in parameters))
+        part = GaussianMixture(*(parameter[:, rows] for parameter in self._all))
+        if "_central" in self.__dict__:  # known already: a search asks for some rows
+            part._central = self._central[rows]
+        return part
 
     def _against(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Parameters with room for the axes of ``value`` in front of the batch."""
@@ -143,14 +153,20 @@ class GaussianMixture(AbstractDistribution):
         return means, stddevs, self._weights.reshape(shape)
 
     def _cdf(self, value: Tensor) -> Tensor:
+        if not self._wants_gradient(value):
+            return normal_tail(value, self._against(value), above=False)
         means, stddevs, weights = self._against(value)
         return (weights * normal_cdf(standardized(value - means, stddevs))).sum(0)
 
     def _survival(self, value: Tensor) -> Tensor:
+        if not self._wants_gradient(value):
+            return normal_tail(value, self._against(value), above=True)
         means, stddevs, weights = self._against(value)
         return (weights * normal_cdf(standardized(means - value, stddevs))).sum(0)
 
     def _pit(self, value: Tensor) -> PitValues:
+        if not self._wants_gradient(value):
+            return self._pit_without_gradient(value)
         means, stddevs, weights = self._against(value)
         z = standardized(value - means, stddevs)
         cdf = (weights * normal_cdf(z)).sum(0)
@@ -165,27 +181,33 @@ class GaussianMixture(AbstractDistribution):
         )
         return PitValues(cdf, survival, log_cdf, log_survival)
 
+    def _pit_without_gradient(self, value: Tensor) -> PitValues:
+        cdf, survival = self._cdf(value), self._survival(value)
+        parameters = self._against(value)
+        log_cdf = log_normal_tail(value, parameters, (cdf, survival), above=False)
+        log_survival = log_normal_tail(value, parameters, (survival, cdf), above=True)
+        return PitValues(cdf, survival, log_cdf, log_survival)
+
     def _log_prob(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
         return log_sum(weights, log_scaled_density(value - means, stddevs))
 
     def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
         with torch.no_grad():
-            parameters = (self._means, self._stddevs, self._weights)
             return normal_tails(
-                value.double(), parameters, self._central, density=density
+                value.double(), self._all, self._central, density=density
             )
 
     @cached_property
     def _central(self) -> Tensor:
         with torch.no_grad():
-            return central_mean(self._means, self._weights)
+            return central_value(*self._all)
 
     def _around(self, pit: PitValues) -> Around:
         with torch.no_grad():
             z = normal_score(pit.cdf, pit.survival)
             start = self.mean.double() + self.stddev.double() * z
-            return normal_around(z, (self._means, self._stddevs, self._weights), start)
+            return normal_around(z, self._all, start)
 
     def _bumps(self) -> Bumps:
         with torch.no_grad():
@@ -213,8 +235,7 @@ class GaussianMixture(AbstractDistribution):
         with torch.no_grad():
             root = quantiles_by_search(self, regular, below, _search_logs)
         root = root.to(dtype)
-        parameters = (regular, self._means, self._stddevs, self._weights)
-        if torch.is_grad_enabled() and any(each.requires_grad for each in parameters):
+        if self._wants_gradient(regular):
             gap, slope = self._gap_and_slope(root, regular.to(dtype), below)
             root = with_implicit_gradient(root, gap, slope)
         end = torch.where(below, -torch.inf, torch.inf).to(dtype)
@@ -231,9 +252,16 @@ class GaussianMixture(AbstractDistribution):
         log_density = log_sum(weights, log_normal_density(z) - stddevs.log())
         return sign * (log_tail - tail.log()), (log_density - log_tail).exp()
 
+    def _wants_gradient(self, asked: Tensor) -> bool:
+        """Tell whether anyone may go back to the parameters or to what is asked."""
+        tensors = (asked, *self._all)
+        return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
+
     def _crps(self, value: Tensor) -> Tensor:
+        if not self._wants_gradient(value):
+            return normal_mixture_crps(value, self._all)
         distance = mean_distance(value, *self._against(value))
-        spread = mean_pair_distance(self._means, self._stddevs, self._weights)
+        spread = mean_pair_distance(*self._all)
         return distance - 0.5 * spread
 
     def _sample(
