@@ -5,10 +5,10 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 
-__all__ = ["location_and_scale", "scale_unless_far", "standardized"]
+__all__ = ["FARTHEST", "location_and_scale", "scale_unless_far", "standardized"]
 
 #: Beyond this the square, or a derivative by the scale, would leave float32.
-_FARTHEST = 1e15
+FARTHEST = 1e15
 
 
 def location_and_scale(
@@ -48,11 +48,11 @@ def standardized(distance: Tensor, scale: Tensor) -> Tensor:
     """Return ``distance / scale``; beyond 1e15 a constant without gradient."""
     learned = distance.requires_grad or scale.requires_grad
     if not (learned and torch.is_grad_enabled()):
-        return (distance / scale).clamp_(-_FARTHEST, _FARTHEST)
-    far = distance.detach().abs() > _FARTHEST * scale.detach()
+        return (distance / scale).clamp_(-FARTHEST, FARTHEST)
+    far = distance.detach().abs() > FARTHEST * scale.detach()
     # Both are replaced: the derivative of a quotient by 1e-30 is 0 times infinity.
     z = torch.where(far, 0.0, distance) / torch.where(far, 1.0, scale)
-    return torch.where(far, _FARTHEST * distance.detach().sign(), z)
+    return torch.where(far, FARTHEST * distance.detach().sign(), z)
 
 
 def scale_unless_far(z: Tensor, scale: Tensor) -> Tensor:
@@ -60,5 +60,5 @@ def scale_unless_far(z: Tensor, scale: Tensor) -> Tensor:
 
     The logarithm of the scale alone would shrink it further.
     """
-    far = z.detach().abs() >= _FARTHEST
+    far = z.detach().abs() >= FARTHEST
     return torch.where(far, scale.detach(), scale)
