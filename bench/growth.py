@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import uncertainty_toolbox as toolbox
 
 from bench import plain
 from bench.contests.metrics import predictions
 from bench.contests.regularizer import backward_of, bare_sort
+from bench.growth_fit import exponent
 from calibrant import QuantileRegularizer, evaluate
 
-__all__ = ["CURVES", "Curve", "exponent"]
+__all__ = ["CURVES", "Curve"]
 
 # Columns of the Year Prediction set, whose shape the generated rows have.
 _COLUMNS = 90
@@ -49,15 +49,6 @@ class Curve:
     def to_dict(self) -> dict[str, object]:
         """Make a dictionary for JSON, with the exponent."""
         return {**asdict(self), "exponent": exponent(self.sizes, self.seconds)}
-
-
-def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """Slope of log time against log size over the larger half of the sizes.
-
-    Small sizes cost their calls, not their rows.
-    """
-    half = len(sizes) // 2
-    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
 
 
 def _best(work: Callable[[], object], *, budget: float = 1.0) -> float:
