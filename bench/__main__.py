@@ -92,8 +92,8 @@ def _now() -> str:
 
 def _contests(subject: str) -> Iterator[tuple[str, Callable[[], Any]]]:
     makers = importlib.import_module(f"bench.contests.{subject}").CONTESTS
-    for number, make in enumerate(makers):
-        yield f"{subject} {number + 1}", partial(_measured, make)
+    for name, make in makers.items():
+        yield f"{subject}: {name}", partial(_measured, make)
 
 
 def _measured(make: Callable[[], Any]) -> dict[str, Any]:

@@ -108,7 +108,7 @@ class Outcome:
 
     Attributes
     ----------
-    key, work, against, goal, note
+    work, against, goal, note
         Those of the contest.
     value, low, high
         The number, from the best times; and the middle 80 % of the rounds' own.
@@ -122,7 +122,6 @@ class Outcome:
         Whether the goal is reached, None without a goal.
     """
 
-    key: str
     work: str
     against: str
     goal: str
@@ -144,8 +143,6 @@ class Contest:
 
     Attributes
     ----------
-    key
-        A short name.
     work, against
         What is done, and what it is compared with.
     goal
@@ -170,7 +167,6 @@ class Contest:
         What a reader should know.
     """
 
-    key: str
     work: str
     against: str
     goal: Goal
@@ -216,7 +212,7 @@ class Contest:
         found = float(self.difference())
         if not found <= self.tolerance:
             raise AssertionError(
-                f"{self.key}: the results differ by {found:.3g}, more than "
+                f"{self.work}: the results differ by {found:.3g}, more than "
                 f"{self.tolerance:g}. A comparison of speeds would mean nothing."
             )
         return found
@@ -231,7 +227,6 @@ class Contest:
         best = value(min(ours), min(other))
         low, high = np.quantile(rounds, [0.1, 0.9])
         return Outcome(
-            key=self.key,
             work=self.work,
             against=self.against,
             goal=str(self.goal),

@@ -1,13 +1,15 @@
-"""Write ``docs/benchmarks.md`` and its picture from the runs in ``results/bench``.
+"""Write ``docs/benchmarks.md``, its picture and the README's table from the runs.
 
     python docs/make_benchmarks.py          # write
     python docs/make_benchmarks.py --check  # fail if the page is not up to date
 
-Each file there is one that ``make bench`` has written; the last two are shown.
+Each file of ``results/bench`` is one that ``make bench`` has written; the last two are
+shown.
 """
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "results" / "bench"
 PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
+BLOCK = re.compile(r"(<!-- benchmarks -->\n).*?(<!-- end -->)", re.DOTALL)
 PICTURE = ROOT / "docs" / "pictures" / "benchmarks.png"
 SHOWN = 2
 
@@ -139,6 +143,20 @@ def page(found: list[Run]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def readme(found: list[Run]) -> str:
+    """Fill the README's table: everything that has a target."""
+    lines = ["| work | against | target | measured |", "|:--|:--|:--|:--|"]
+    for key, first in found[-1]["contests"].items():
+        if first["goal"]:
+            each = [run["contests"][key]["text"] for run in found]
+            cells = [first["work"], first["against"], first["goal"], ", ".join(each)]
+            lines.append("| " + " | ".join(cells) + " |")
+    table = "\n" + "\n".join(lines) + "\n\n"
+    return BLOCK.sub(
+        lambda block: block[1] + table + block[2], README.read_text("utf-8")
+    )
+
+
 def draw(found: list[Run]) -> None:
     """Draw cost against size, one panel for each kind of work."""
     import matplotlib as mpl
@@ -162,24 +180,30 @@ def draw(found: list[Run]) -> None:
     pyplot.close(figure)
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Write the page, or say that it is out of date."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     found = runs()
     if not found:
         sys.stdout.write("There is no run yet: make bench\n")
         return 1
-    text = page(found)
+    texts = {PAGE: page(found), README: readme(found)}
+    stale = [
+        path.name
+        for path, text in texts.items()
+        if not path.is_file() or path.read_text("utf-8") != text
+    ]
     if given.check:
-        current = PAGE.read_text("utf-8") if PAGE.is_file() else ""
-        if current != text:
-            sys.stdout.write("Out of date: python docs/make_benchmarks.py\n")
-        return int(current != text)
-    PAGE.write_text(text, "utf-8")
+        if stale:
+            names = ", ".join(stale)
+            sys.stdout.write(f"Out of date: {names}. python docs/make_benchmarks.py\n")
+        return int(bool(stale))
+    for path, text in texts.items():
+        path.write_text(text, "utf-8")
     draw(found)
-    sys.stdout.write(f"Written: {PAGE.name} and pictures/{PICTURE.name}\n")
+    sys.stdout.write(f"Written: {PAGE.name}, {README.name}, {PICTURE.name}\n")
     return 0
 
 

@@ -1,1 +1,1 @@
-"""Contests by subject. Each file has a list ``CONTESTS`` of functions that make one."""
+"""Contests by subject. Each file has a table ``CONTESTS``: name -> what makes it."""

@@ -34,7 +34,6 @@ def _isotonic() -> Contest:
         return recalibrator.transform((mean, spread)).cdf(grid)
 
     return Contest(
-        key="isotonic",
         work="isotonic recalibration, fit + 512 cdf points x 1,000 rows",
         against="netcal",
         goal=at_least(5),
@@ -56,7 +55,6 @@ def _recalibrated() -> Contest:
     knots = torch.tensor(recalibrator.unit_map.state()["knots"], dtype=torch.float64)
     levels = torch.rand(n, dtype=torch.float64)
     return Contest(
-        key="recalibrated 1M",
         work="recalibrated cdf + quantile, 1,000,000 rows",
         against=f"one pass of a binary search over the map ({len(knots):,} knots)",
         goal=at_most(3),
@@ -111,7 +109,6 @@ def _crps(name: str) -> Contest:
         return found
 
     return Contest(
-        key=f"CRPS {name}",
         work="CRPS of a 20-member Gaussian mixture, 100,000 rows",
         against=name,
         goal=at_least(3),
@@ -123,9 +120,9 @@ def _crps(name: str) -> Contest:
     )
 
 
-CONTESTS: list[Callable[[], Contest]] = [
-    _isotonic,
-    _recalibrated,
-    lambda: _crps("scoringrules"),
-    lambda: _crps("a naive closed form in torch"),
-]
+CONTESTS: dict[str, Callable[[], Contest]] = {
+    "isotonic": _isotonic,
+    "recalibrated": _recalibrated,
+    "CRPS": lambda: _crps("scoringrules"),
+    "CRPS naive": lambda: _crps("a naive closed form in torch"),
+}

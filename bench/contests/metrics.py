@@ -39,7 +39,6 @@ def _calibration_error(*, vectorized: bool) -> Contest:
 
     kind = ", its vectorized form" if vectorized else ""
     return Contest(
-        key="calibration error" + (" vectorized" if vectorized else ""),
         work=f"calibration error, n = {ROWS:,}",
         against=_FROM + kind,
         goal=at_least(None if vectorized else 100),
@@ -70,7 +69,6 @@ def _scorecard() -> Contest:
         return max(abs(float(mine) - theirs) for mine, theirs in pairs)
 
     return Contest(
-        key="scorecard",
         work=f"full scorecard, n = {ROWS:,}",
         against=f"{_FROM} get_all_metrics",
         goal=at_least(100),
@@ -94,7 +92,6 @@ def _scale() -> Contest:
         return float(ScaleRecalibrator().fit((mean, spread), y).factor)
 
     return Contest(
-        key="scale recalibration",
         work=f"scale recalibration, n = {ROWS:,}",
         against=f"{_FROM} std recalibrator",
         goal=at_least(100),
@@ -109,9 +106,9 @@ def _scale() -> Contest:
     )
 
 
-CONTESTS: list[Callable[[], Contest]] = [
-    lambda: _calibration_error(vectorized=False),
-    lambda: _calibration_error(vectorized=True),
-    _scorecard,
-    _scale,
-]
+CONTESTS: dict[str, Callable[[], Contest]] = {
+    "calibration error": lambda: _calibration_error(vectorized=False),
+    "calibration error, vectorized": lambda: _calibration_error(vectorized=True),
+    "scorecard": _scorecard,
+    "scale": _scale,
+}

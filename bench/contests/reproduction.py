@@ -111,7 +111,6 @@ class _OneByOne:
 
 def _reproduction() -> Contest:
     return Contest(
-        key="quick reproduction",
         work="whole `quick` reproduction, with ledger, tables, figures and page",
         against="the same cells trained one by one in plain PyTorch",
         goal=at_least(2.5),
@@ -125,4 +124,4 @@ def _reproduction() -> Contest:
     )
 
 
-CONTESTS: list[Callable[[], Contest]] = [_reproduction]
+CONTESTS: dict[str, Callable[[], Contest]] = {"quick": _reproduction}

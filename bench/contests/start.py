@@ -23,7 +23,6 @@ def _command(*words: str) -> Callable[[], object]:
 
 def _start(name: str, ours: Callable[[], object]) -> Contest:
     return Contest(
-        key=name,
         work=f"`{name}`",
         against='`python -c "import torch"`',
         goal=at_most(0.15),
@@ -36,7 +35,7 @@ def _start(name: str, ours: Callable[[], object]) -> Contest:
     )
 
 
-CONTESTS: list[Callable[[], Contest]] = [
-    lambda: _start("calibrant --help", _command("--help")),
-    lambda: _start("import calibrant", _python("import calibrant")),
-]
+CONTESTS: dict[str, Callable[[], Contest]] = {
+    "help": lambda: _start("calibrant --help", _command("--help")),
+    "import": lambda: _start("import calibrant", _python("import calibrant")),
+}

@@ -82,7 +82,6 @@ def _ordinary_epoch(
 def _ensemble(*, fused: bool) -> Contest:
     kind = " with fused Adam" if fused else ""
     return Contest(
-        key="ensemble training" + kind,
         work="ensemble training, 5 members + adversarial + QR",
         against="the same, one member after another, plain PyTorch" + kind,
         goal=at_least(None if fused else 2),
@@ -96,7 +95,6 @@ def _ensemble(*, fused: bool) -> Contest:
 def _dropout(*, fused: bool) -> Contest:
     kind = " with fused Adam" if fused else ""
     return Contest(
-        key="MC dropout training" + kind,
         work="MC dropout training, 25 replicas",
         against="nn.Dropout, one after another, plain PyTorch" + kind,
         goal=at_least(None if fused else 2.5),
@@ -107,7 +105,6 @@ def _dropout(*, fused: bool) -> Contest:
 
 def _stack_share() -> Contest:
     return Contest(
-        key="share in a stack",
         work="training step of a stack of 25, no dropout, with our regularizer",
         against="the same step without it",
         goal=share_at_most(),
@@ -136,7 +133,6 @@ def _operations(members: int) -> float:
 def _of_peak() -> Contest:
     product, operations = peak_product()
     return Contest(
-        key="stacked step of peak",
         work="stacked training step, 25 networks, no dropout: its matrix products",
         against="this machine's matrix-product peak",
         goal=Goal(0.45, "share"),
@@ -168,7 +164,6 @@ def _prediction(n: int) -> Contest:
             return network.predictive(x).stddev
 
     return Contest(
-        key=f"MC dropout prediction {n}",
         work=f"MC-dropout prediction, T = {PASSES}, {n:,} rows",
         against="a loop of forward passes, plain PyTorch",
         goal=at_least(2),
@@ -177,13 +172,13 @@ def _prediction(n: int) -> Contest:
     )
 
 
-CONTESTS: list[Callable[[], Contest]] = [
-    lambda: _ensemble(fused=False),
-    lambda: _ensemble(fused=True),
-    lambda: _dropout(fused=False),
-    lambda: _dropout(fused=True),
-    _stack_share,
-    _of_peak,
-    lambda: _prediction(1_000),
-    lambda: _prediction(10_000),
-]
+CONTESTS: dict[str, Callable[[], Contest]] = {
+    "ensemble": lambda: _ensemble(fused=False),
+    "ensemble, fused Adam": lambda: _ensemble(fused=True),
+    "MC dropout": lambda: _dropout(fused=False),
+    "MC dropout, fused Adam": lambda: _dropout(fused=True),
+    "share in a stack": _stack_share,
+    "of peak": _of_peak,
+    "prediction 1000": lambda: _prediction(1_000),
+    "prediction 10000": lambda: _prediction(10_000),
+}
