@@ -74,7 +74,7 @@ class _LogScaledDensity(torch.autograd.Function):
     def backward(
         ctx: Any,  # noqa: ANN401
         gradient: Tensor,
-    ) -> tuple[Tensor | None, Tensor | None]:
+    ) -> tuple[Tensor | None, ...]:
         distance, stddev = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
             with torch.enable_grad():
