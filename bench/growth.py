@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 
 import uncertainty_toolbox as toolbox
 
-from bench.contests.metrics import predictions
+from bench.contests.metrics import first_scorecard, predictions
 from bench.contests.regularizer import backward_of, bare_sort, relaxed
 from bench.growth_fit import exponent
-from calibrant import QuantileRegularizer, evaluate
+from calibrant import QuantileRegularizer
 
 __all__ = ["CURVES", "Curve"]
 
@@ -89,13 +89,9 @@ def _metrics() -> Iterator[Curve]:
         mean, spread, y = predictions(n)
         return lambda: toolbox.get_all_metrics(mean, spread, y, verbose=False)
 
-    def ours(n: int) -> Callable[[], object]:
-        mean, spread, y = predictions(n)
-        return lambda: evaluate((mean, spread), y)
-
     yield _timed(panel, "uncertainty-toolbox", [100, 1_000, 4_000, 16_000], theirs)
     sizes = [100, 1_000, 10_000, 100_000, 1_000_000]
-    yield _timed(panel, "calibrant", sizes, ours)
+    yield _timed(panel, "calibrant", sizes, first_scorecard)
 
 
 def _training() -> Iterator[Curve]:
