@@ -6,22 +6,32 @@ kept under the time it started.
 """
 
 import argparse
-import importlib
-import json
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+
+from bench.contests import laws, metrics, regularizer, reproduction, start, training
+from bench.growth import CURVES
+from bench.machine import described, limits
+from bench.record import Record, listing
+from bench.step_profile import profiled
 
 __all__ = ["main"]
 
-SUBJECTS = ("regularizer", "training", "metrics", "laws", "start", "reproduction")
+#: All are imported before the first is run: a run has one state of the code.
+SUBJECTS: dict[str, Any] = {
+    "regularizer": regularizer,
+    "training": training,
+    "metrics": metrics,
+    "laws": laws,
+    "start": start,
+    "reproduction": reproduction,
+}
 
 
 def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -45,54 +55,8 @@ def parsed(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-class Record:
-    """What a run has found so far, in a file that is written after each step.
-
-    Parameters
-    ----------
-    path
-        The file.
-    fresh
-        Forget what is in it.
-    """
-
-    def __init__(self, path: Path, *, fresh: bool) -> None:
-        self.path = path
-        self.found: dict[str, Any] = {}
-        if path.is_file() and not fresh:
-            self.found = json.loads(path.read_text("utf-8"))
-        self.found.setdefault("started", _now())
-
-    def get(self, part: str, key: str, make: Callable[[], Any]) -> Any:  # noqa: ANN401
-        """Return what is known under a key, or find it out and keep it."""
-        known = self.found.setdefault(part, {})
-        if key not in known:
-            known[key] = make()
-            self.write()
-        return known[key]
-
-    def finish(self) -> None:
-        """Say that all is done, and keep the run under the time it started."""
-        self.found["finished"] = _now()
-        self.write()
-        name = self.found["started"].replace(":", "")[:15] + ".json"
-        self.path = self.path.replace(self.path.with_name(name))
-
-    def write(self) -> None:
-        """Replace the file by a whole new one."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        half = self.path.with_suffix(".part")
-        half.write_text(json.dumps(self.found, indent=1) + "\n", "utf-8")
-        half.replace(self.path)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
 def _contests(subject: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    makers = importlib.import_module(f"bench.contests.{subject}").CONTESTS
-    for name, make in makers.items():
+    for name, make in SUBJECTS[subject].CONTESTS.items():
         yield f"{subject}: {name}", partial(_measured, make)
 
 
@@ -101,8 +65,6 @@ def _measured(make: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _growth(record: Record, console: Console) -> None:
-    from bench.growth import CURVES
-
     for number, curves in enumerate(CURVES):
         console.print(f"growth {number + 1} of {len(CURVES)} ...", style="dim")
 
@@ -118,8 +80,6 @@ def _points(curves: Callable[[], Any]) -> list[dict[str, Any]]:
 
 def run(record: Record, subjects: list[str], console: Console) -> None:
     """Run what is missing, and tell each result at once."""
-    from bench.machine import described, limits
-
     record.get("machine", "kind", described)
     for name, rate in record.get("machine", "limits", limits).items():
         console.print(f"this machine: {name} {rate:,.1f}")
@@ -127,29 +87,14 @@ def run(record: Record, subjects: list[str], console: Console) -> None:
         if subject == "growth":
             _growth(record, console)
             continue
+        if subject == "training":
+            for members, adversarial in ((5, True), (25, False)):
+                look = partial(profiled, members, adversarial=adversarial)
+                record.get("profiles", str(members), look)
         for key, measure in _contests(subject):
             console.print(f"{key} ...", style="dim")
             outcome = record.get("contests", key, measure)
             console.print(f"  {outcome['work']}: [bold]{outcome['text']}[/]")
-
-
-def listing(record: Record) -> Table:
-    """Make the table of all ratios."""
-    table = Table(title="Ratios of best times in one run", title_justify="left")
-    for column in ("work", "against", "target", "measured", "middle 80 %", "met"):
-        table.add_column(column, justify="right" if column == "measured" else "left")
-    marks = {True: "yes", False: "NO", None: ""}
-    for each in record.found.get("contests", {}).values():
-        spread = f"{each['low']:.3g} to {each['high']:.3g}"
-        table.add_row(
-            each["work"],
-            each["against"],
-            each["goal"],
-            each["text"],
-            spread,
-            marks[each["met"]],
-        )
-    return table
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,7 +105,9 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list:
         console.print(*SUBJECTS, "growth", sep="\n")
         return 0
-    record = Record(options.out / "unfinished.json", fresh=options.fresh)
+    # A part of a run is only shown: the next whole run must not take it for its own.
+    path = options.out / ("part.json" if options.only else "unfinished.json")
+    record = Record(path, fresh=options.fresh or bool(options.only))
     run(record, subjects, console)
     console.print(listing(record))
     if not options.only:

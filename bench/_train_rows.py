@@ -26,10 +26,11 @@ def _peak_bytes() -> int:
 def main(rows: int, columns: int) -> None:
     """Fit once and print what it took as JSON."""
     random = np.random.default_rng(0)
-    x = random.normal(size=(rows, columns)).astype(np.float32)
-    y = x[:, 0] + np.abs(x[:, 1]) * random.normal(size=rows).astype(np.float32)
+    x = random.standard_normal((rows, columns), dtype=np.float32)
+    y = x[:, 0] + np.abs(x[:, 1]) * random.standard_normal(rows, dtype=np.float32)
     model = CalibratedRegressor(epochs=1, random_state=0)
     model.fit(x[:100], y[:100])  # imports what a first fit imports
+    Path("/proc/self/clear_refs").write_text("5", "utf-8")  # begin the peak anew
     start = time.perf_counter()
     model.fit(x, y)
     seconds = time.perf_counter() - start

@@ -120,6 +120,8 @@ class Outcome:
         How often each has run.
     met
         Whether the goal is reached, None without a goal.
+    threads
+        How many threads of torch the other had to choose from.
     """
 
     work: str
@@ -134,6 +136,7 @@ class Outcome:
     difference: float | None
     rounds: int
     met: bool | None
+    threads: tuple[int, ...]
     note: str
 
 
@@ -163,6 +166,8 @@ class Contest:
         torch's default, as it would for a user.
     once
         The work takes so long that a round is one run of it, without a warm-up.
+    repeats
+        How often ours is then run in a round, whose mean counts.
     note
         What a reader should know.
     """
@@ -179,13 +184,14 @@ class Contest:
     rounds: tuple[int, int] = (5, 400)
     threads: tuple[int, ...] = field(default_factory=lambda: both_threads())
     once: bool = False
+    repeats: int = 1
     note: str = ""
 
     def run(self) -> Outcome:
         """Check that both agree, then let them take turns."""
         found = self._agreement()
         default = torch.get_num_threads()
-        mine = theirs = 1
+        mine, theirs = self.repeats, 1
         if not self.once:
             mine, theirs = _repeats(self.ours), _repeats(self.other)
         ours: list[float] = []
@@ -239,6 +245,7 @@ class Contest:
             difference=difference,
             rounds=len(rounds),
             met=self.goal.met(best),
+            threads=self.threads,
             note=self.note,
         )
 

@@ -46,8 +46,13 @@ class Curve:
     note: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """Make a dictionary for JSON, with the exponent."""
-        return {**asdict(self), "exponent": exponent(self.sizes, self.seconds)}
+        """Make a dictionary for JSON, with exponents of large sizes and of all."""
+        half = len(self.sizes) // 2
+        return {
+            **asdict(self),
+            "exponent": exponent(self.sizes[half:], self.seconds[half:]),
+            "exponent_of_all": exponent(self.sizes, self.seconds),
+        }
 
 
 def _best(work: Callable[[], object], *, budget: float = 1.0) -> float:

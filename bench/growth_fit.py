@@ -8,9 +8,5 @@ __all__ = ["exponent"]
 
 
 def exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
-    """Slope of log time against log size over the larger half of the sizes.
-
-    Small sizes cost their calls, not their rows.
-    """
-    half = len(sizes) // 2
-    return float(np.polyfit(np.log(sizes[half:]), np.log(seconds[half:]), 1)[0])
+    """Slope of log time against log size."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

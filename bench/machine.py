@@ -3,16 +3,19 @@
 import math
 import os
 import platform
+import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
+import numpy as np
 import torch
 
 from bench.contests.training import peak_product
 
-__all__ = ["described", "limits"]
+__all__ = ["described", "limits", "revision"]
 
 _ROUNDS = 7
 _COPIED = 32_000_000
@@ -49,15 +52,29 @@ def limits() -> dict[str, float]:
         "memory, copy, GB/s": read_and_written
         / _best(lambda: target.copy_(source))
         / 1e9,
-        "sort of a million float32, million/s": len(values)
+        "sort of a million float32 by torch, million/s": len(values)
         / _best(lambda: values.sort())
         / 1e6,
+        "sort of a million float32 by numpy, million/s": len(values)
+        / _best(lambda: np.sort(values.numpy()))
+        / 1e6,
     }
+
+
+def revision() -> str:
+    """The state of the code, with ``-dirty`` where it is not committed."""
+    git = shutil.which("git")
+    if git is None:
+        return "unknown"
+    command = [git, "describe", "--always", "--dirty", "--exclude=*"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
 
 
 def described() -> dict[str, Any]:
     """What ran where; no name of the machine."""
     return {
+        "revision": revision(),
         "versions": {name: version(name) for name in _PACKAGES},
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",

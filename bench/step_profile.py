@@ -4,7 +4,7 @@ Example: python -m bench.step_profile --members 5 --adversarial
 """
 
 import argparse
-from collections import defaultdict
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -17,43 +17,60 @@ EPOCHS = 10
 PRODUCTS = ("aten::bmm", "aten::baddbmm")
 
 
-def main() -> None:
-    """Profile some epochs and print the time of each kind of call in a step."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--adversarial", action="store_true", help="with QR")
-    parser.add_argument("--rows", type=int, default=12, help="lines of the table")
-    given = parser.parse_args()
-    epoch = stack_epoch(
-        members=given.members,
-        strength=plain.STRENGTH if given.adversarial else 0.0,
-        adversarial=given.adversarial,
-    )
+def profiled(members: int, *, adversarial: bool) -> dict[str, Any]:
+    """Profile some epochs: what a step consists of.
+
+    Parameters
+    ----------
+    members
+        Networks of the stack.
+    adversarial
+        With adversarial training and the regularizer.
+    """
+    strength = plain.STRENGTH if adversarial else 0.0
+    epoch = stack_epoch(members=members, strength=strength, adversarial=adversarial)
     for _ in range(3):
         epoch()
     with profile(activities=[ProfilerActivity.CPU]) as found:
         for _ in range(EPOCHS):
             epoch()
     steps = EPOCHS * STEPS
-    times: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for event in found.key_averages():
-        times[event.key][0] += event.self_cpu_time_total / 1000 / steps
-        times[event.key][1] += event.count / steps
-    total = sum(milliseconds for milliseconds, _ in times.values())
-    products = sum(times[name][0] for name in PRODUCTS)
-    calls = sum(count for name, (_, count) in times.items() if "aten::" in name)
+    events = {
+        event.key: (event.self_cpu_time_total / 1000 / steps, event.count / steps)
+        for event in found.key_averages()
+    }
+    total = sum(milliseconds for milliseconds, _ in events.values())
+    ranked = sorted(events.items(), key=lambda item: -item[1][0])
+    return {
+        "members": members,
+        "adversarial": adversarial,
+        "products": sum(events[name][0] for name in PRODUCTS) / total,
+        "calls": sum(count for name, (_, count) in events.items() if "aten" in name),
+        "largest": [
+            {"name": name, "calls": count, "share": milliseconds / total}
+            for name, (milliseconds, count) in ranked[:10]
+        ],
+    }
+
+
+def main() -> None:
+    """Profile and print."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--members", type=int, default=5)
+    parser.add_argument("--adversarial", action="store_true", help="with QR")
+    given = parser.parse_args()
+    found = profiled(given.members, adversarial=given.adversarial)
     table = Table(title=f"A step of {given.members} networks", title_justify="left")
-    for column in ("what", "calls", "ms", "share"):
+    for column in ("what", "calls", "share"):
         table.add_column(column, justify="left" if column == "what" else "right")
-    ranked = sorted(times.items(), key=lambda item: -item[1][0])
-    for name, (milliseconds, count) in ranked[: given.rows]:
-        share = f"{100 * milliseconds / total:.1f} %"
-        table.add_row(name, f"{count:.0f}", f"{milliseconds:.3f}", share)
+    for each in found["largest"]:
+        share = f"{100 * each['share']:.1f} %"
+        table.add_row(each["name"], f"{each['calls']:.0f}", share)
     console = Console()
     console.print(table)
     console.print(
-        f"matrix products {100 * products / total:.0f} % of the time, in {calls:.0f} "
-        "calls of torch's operations in all"
+        f"matrix products {100 * found['products']:.0f} % of the time, "
+        f"{found['calls']:.0f} calls of torch's operations in all"
     )
 
 

@@ -27,7 +27,7 @@ Run = dict[str, Any]
 
 HEAD = """# Benchmarks
 
-<!-- Written by docs/make_benchmarks.py; nothing here is typed. -->
+<!-- Numbers are written by docs/make_benchmarks.py from results/bench. -->
 
 ```sh
 make bench
@@ -37,21 +37,24 @@ installs the peers and lets this library and each of them do the same work on th
 arrays, in one process and in turns. Each number is the **ratio of the best times**;
 absolute times of a shared machine mean little. In brackets: the middle 80 % of the
 ratios of single rounds, which tells how quiet the machine was. Where results are
-comparable, they are compared first, and a run stops if they disagree. The other may
-take one thread or all, whichever is faster for it; ours takes what torch takes itself.
-"""
+comparable, they are compared first, and a run stops if they disagree. The other takes
+one thread or all, whichever is faster for it, unless a note says otherwise; ours takes
+what torch takes by itself.
 
+`>= 10x`: at least ten times as fast. `<= 3x`: at most three times as long. `<= +12 %`:
+at most that much is added. `>= 45 %`: at least this share of a limit is reached.
+"""
 
 #: Why a target is not always reached, by contest.
 WHY = {
-    "regularizer: share": "A batch of 512 costs calls, not numbers: some 20 of a few "
-    "microseconds each, and autograd's own. In a stack of 25 networks they are shared.",
-    "training: ensemble": "Half of a step of five members is matrix products, which "
-    "run near the machine's peak in both ways; most of the rest is several hundred "
-    "calls of torch's operations, which five members share "
-    "(`python -m bench.step_profile --members 5 --adversarial`).",
-    "training: of peak": "What is not products is activations that pass through memory "
-    "(`python -m bench.step_profile --members 25`).",
+    "regularizer: share": "a batch of 512 costs its calls, not its numbers. A stack of "
+    "networks shares them.",
+    "regularizer: share plain": "the same calls in a step that is shorter without "
+    "dropout. A stack of networks shares them.",
+    "training: ensemble": "matrix products cost the same in both ways; what the stack "
+    "saves is calls. The profile of five networks is below.",
+    "training: of peak": "what is not products is activations that pass through "
+    "memory. The profile of 25 networks is below.",
 }
 
 
@@ -85,17 +88,24 @@ def contests(found: list[Run]) -> Iterator[str]:
     yield f"| work | against | target | {' | '.join(names)} | met |"
     yield "|:--|:--|:--|" + "--:|" * len(found) + ":--|"
     for key, first in found[-1]["contests"].items():
-        each = [run["contests"][key] for run in found if key in run["contests"]]
+        each = [run["contests"].get(key) for run in found]
         cells = [first["work"], first["against"], first["goal"]]
-        cells += [_number(outcome) for outcome in each] + [_met(each)]
+        cells += ["-" if outcome is None else _number(outcome) for outcome in each]
+        cells.append(_met([outcome for outcome in each if outcome is not None]))
         yield "| " + " | ".join(cells) + " |"
 
 
 def notes(found: list[Run]) -> Iterator[str]:
     """Yield what a reader should know of single contests."""
+    every = max(len(each["threads"]) for each in found[-1]["contests"].values())
     for outcome in found[-1]["contests"].values():
-        if outcome["note"]:
-            yield f"- {outcome['work']}: {outcome['note']}."
+        texts = [outcome["note"]] if outcome["note"] else []
+        if len(outcome["threads"]) < every:
+            count = outcome["threads"][0]
+            texts.append(f"the other on {count} thread{'s' if count > 1 else ''}")
+        if texts:
+            what = f"{outcome['work']}, against {outcome['against']}"
+            yield f"- {what}: {'; '.join(texts)}."
 
 
 def misses(found: list[Run]) -> Iterator[str]:
@@ -104,6 +114,21 @@ def misses(found: list[Run]) -> Iterator[str]:
         met = [run["contests"][key]["met"] for run in found if key in run["contests"]]
         if False in met:
             yield f"- {outcome['work']}: {WHY.get(key, 'not explained yet.')}"
+
+
+def profiles(found: list[Run]) -> Iterator[str]:
+    """Yield what a training step consists of."""
+    for each in found[-1]["profiles"].values():
+        kind = ", adversarial training and QR" if each["adversarial"] else ""
+        yield (
+            f"{each['members']} networks{kind}: {100 * each['products']:.0f} % of the "
+            f"time in matrix products, {each['calls']:.0f} calls of torch's operations."
+        )
+        yield "\n| operation | calls | share |\n|:--|--:|--:|"
+        for line in each["largest"]:
+            share = f"{100 * line['share']:.1f} %"
+            yield f"| `{line['name']}` | {line['calls']:.0f} | {share} |"
+        yield ""
 
 
 def limits(found: list[Run]) -> Iterator[str]:
@@ -124,8 +149,10 @@ def growth(found: list[Run]) -> Iterator[str]:
     for panel, curves in found[-1]["growth"].items():
         for place, curve in enumerate(curves):
             sizes = f"{curve['sizes'][0]:,} to {curve['sizes'][-1]:,}"
+            each = [run["growth"][panel][place] for run in found]
             exponents = [
-                f"n^{run['growth'][panel][place]['exponent']:.2f}" for run in found
+                f"n^{run['exponent']:.2f} (n^{run['exponent_of_all']:.2f})"
+                for run in each
             ]
             cells = [curve["panel"], curve["name"], sizes, *exponents]
             yield "| " + " | ".join(cells) + " |"
@@ -155,16 +182,21 @@ def page(found: list[Run]) -> str:
             else []
         ),
         "\n## Growth\n",
-        "Exponents of time against size, fitted over the larger half of the sizes.\n",
+        "Exponents of time against size, fitted over the larger half of the sizes; in "
+        "brackets over all, where small sizes cost their calls and not their rows.\n",
         *growth(found),
         "",
         *_memory(found),
         "\n![Cost against size](pictures/benchmarks.png)\n",
+        "## What a training step consists of\n",
+        *profiles(found),
         "## The machine\n",
         *limits(found),
         "",
         f"{kind['machine']}, {kind['threads']} threads of torch, Python "
-        f"{kind['python']}; {versions}. Runs: {when}.",
+        f"{kind['python']}; {versions}. Runs: {when}; code: "
+        + ", ".join(run["revision"] for run in found)
+        + ".",
     ]
     return "\n".join(parts) + "\n"
 
@@ -174,7 +206,9 @@ def readme(found: list[Run]) -> str:
     lines = ["| work | against | target | measured |", "|:--|:--|:--|:--|"]
     for key, first in found[-1]["contests"].items():
         if first["goal"]:
-            each = [run["contests"][key]["text"] for run in found]
+            each = [
+                run["contests"][key]["text"] for run in found if key in run["contests"]
+            ]
             cells = [first["work"], first["against"], first["goal"], ", ".join(each)]
             lines.append("| " + " | ".join(cells) + " |")
     table = "\n" + "\n".join(lines) + "\n\n"

@@ -13,10 +13,10 @@ from rich.console import Console
 from torch.distributions import Normal
 
 from bench import plain
-from bench.__main__ import Record, listing, parsed
 from bench.contest import Contest, Goal, Stated, at_least, at_most, share_at_most
 from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
+from bench.record import Record, listing
 from calibrant import cumulative_kl, neural_sort
 from calibrant.networks.deep_ensemble import DeepEnsemble
 from calibrant.networks.heads import GaussianHead
@@ -117,7 +117,7 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert Record(path, fresh=True).get("part", "a", partial(find, 4)) == 4
 
 
-def test_the_table_and_the_options(tmp_path: Path) -> None:
+def test_the_table(tmp_path: Path) -> None:
     record = Record(tmp_path / "run.json", fresh=False)
     outcome = asdict(contest(at_least(10), 1.0, 5.0).run())
     record.get("contests", "one", lambda: outcome)
@@ -126,7 +126,6 @@ def test_the_table_and_the_options(tmp_path: Path) -> None:
     shown = console.export_text()
     assert "5.00x" in shown
     assert "NO" in shown
-    assert parsed(["--only", "laws"]).only == ["laws"]
 
 
 def test_plain_regularizers_are_those_of_the_library() -> None:
@@ -177,6 +176,15 @@ def test_plain_training_lowers_its_loss() -> None:
     assert callable(stack_epoch(members=2, strength=1.0, adversarial=True))
 
 
-def test_exponents_come_from_the_larger_half() -> None:
-    sizes = [10, 100, 1_000, 10_000]
-    assert exponent(sizes, [1.0, 1.0, 2.0, 200.0]) == pytest.approx(2.0)
+def test_exponents_are_slopes() -> None:
+    assert exponent([10, 100, 1_000], [0.5, 50.0, 5_000.0]) == pytest.approx(2.0)
+
+
+def test_another_state_of_the_code_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "unfinished.json"
+    record = Record(path, fresh=False)
+    record.found["revision"] = "another"
+    record.write()
+    with pytest.raises(SystemExit, match=r"begun with another of the code.*--fresh"):
+        Record(path, fresh=False)
+    assert Record(path, fresh=True).found["revision"] != "another"

@@ -32,7 +32,8 @@ def location_and_scale(
             f"got {tuple(location.shape)} and {tuple(scale.shape)}."
         )
     # In a training step this runs for every batch: one operation instead of two.
-    if scale.numel() and scale.detach().min() <= 0:
+    positive = scale.numel() == 0 or bool(scale.detach().min() > 0)
+    if not positive and (scale <= 0).any():
         raise InputError(
             f"{scale_name} must be above 0, its smallest value is "
             f"{scale.min().item():.4g}. Let the network predict "

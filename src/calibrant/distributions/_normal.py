@@ -11,6 +11,7 @@ from calibrant.distributions._location_scale import (
     scale_unless_far,
     standardized,
 )
+from calibrant.distributions._second_order import gradients_again
 
 __all__ = [
     "log_normal_cdf",
@@ -42,7 +43,9 @@ def log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
 
     Beyond 1e15 standard deviations it has no gradient.
     """
-    if distance.shape != stddev.shape or distance.dtype != stddev.dtype:
+    alike = distance.shape == stddev.shape and distance.dtype == stddev.dtype
+    # Transforms as torch.func.grad take ordinary operations only.
+    if not alike or torch._C._are_functorch_transforms_active():
         return _log_scaled_density(distance, stddev)
     result: Tensor = _LogScaledDensity.apply(  # type: ignore[no-untyped-call]
         distance, stddev
@@ -58,16 +61,15 @@ def _log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
 class _LogScaledDensity(torch.autograd.Function):
     """The same in a third of the operations, which a training step consists of.
 
-    Values and gradients are those of the plain form bit for bit. Second derivatives are
-    taken from it.
+    Values and gradients are those of the plain form bit for bit, up to 1e15 standard
+    deviations. Second derivatives are taken from it.
     """
 
     @staticmethod
     def forward(ctx: Any, distance: Tensor, stddev: Tensor) -> Tensor:  # noqa: ANN401
         z = (distance / stddev).clamp_(-FARTHEST, FARTHEST)
-        if any(ctx.needs_input_grad):
-            ctx.save_for_backward(distance, stddev)
-            ctx.z = z
+        ctx.save_for_backward(distance, stddev, z)
+        ctx.save_for_forward(stddev, z)
         return z.square().mul_(-0.5).sub_(_LOG_SQRT_TWO_PI).sub_(stddev.log())
 
     @staticmethod
@@ -75,33 +77,29 @@ class _LogScaledDensity(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         gradient: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        distance, stddev = ctx.saved_tensors
+        distance, stddev, z = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
-            with torch.enable_grad():
-                value = _log_scaled_density(distance, stddev)
-            return _wanted_gradients(value, (distance, stddev), ctx, gradient)
-        z = ctx.z
+            inputs, wanted = (distance, stddev), ctx.needs_input_grad
+            return tuple(gradients_again(_log_scaled_density, inputs, wanted, gradient))
         far = z.abs() >= FARTHEST
         moved = gradient * z
-        by_distance = (moved / stddev).neg_().masked_fill_(far, 0.0)
-        by_stddev = (z / stddev).mul_(moved).sub_(gradient / stddev)
-        return by_distance, by_stddev.masked_fill_(far, 0.0)
+        by_distance = -(moved / stddev)
+        by_stddev = (z / stddev) * moved - gradient / stddev
+        return by_distance.masked_fill(far, 0.0), by_stddev.masked_fill(far, 0.0)
 
-
-def _wanted_gradients(
-    value: Tensor,
-    inputs: tuple[Tensor, ...],
-    ctx: Any,  # noqa: ANN401
-    gradient: Tensor,
-) -> tuple[Tensor | None, ...]:
-    """Gradients that can be differentiated again, of the inputs that ask for one."""
-    learned = [
-        each
-        for each, want in zip(inputs, ctx.needs_input_grad, strict=True)
-        if want
-    ]
-    found = iter(torch.autograd.grad(value, learned, gradient, create_graph=True))
-    return tuple(next(found) if want else None for want in ctx.needs_input_grad)
+    @staticmethod
+    def jvp(
+        ctx: Any,  # noqa: ANN401
+        distance: Tensor | None,
+        stddev: Tensor | None,
+    ) -> Tensor:
+        scale, z = ctx.saved_tensors
+        tangent = torch.zeros_like(z)
+        if distance is not None:
+            tangent = tangent - z * distance / scale
+        if stddev is not None:
+            tangent = tangent + (z.square() - 1) * stddev / scale
+        return tangent.masked_fill(z.abs() >= FARTHEST, 0.0)
 
 
 class _LogNormalCdf(torch.autograd.Function):

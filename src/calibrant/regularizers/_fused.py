@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from calibrant._checks import ArrayLike, as_float_tensor, as_target, check_shapes
+from calibrant.distributions._second_order import gradients_again
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.regularizers._ranks import ranks_of
@@ -135,9 +136,7 @@ class _GaussianCumulativeKl(torch.autograd.Function):
             (mean, stddev, y), strength, two_sided=two_sided, validate=validate
         )
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(mean, stddev, y)
-            # These are nobody's input or output, and need none of that book-keeping.
-            ctx.z, ctx.slope = z, slope
+            ctx.save_for_backward(mean, stddev, y, z, slope)
             ctx.strength, ctx.two_sided = strength, two_sided
         return value
 
@@ -146,29 +145,21 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         gradient: Tensor,
     ) -> tuple[Tensor | None, ...]:
+        *inputs, z, slope = ctx.saved_tensors
         wanted = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # create_graph=True
-            mean, stddev, y = ctx.saved_tensors
-            pit = Gaussian(mean, stddev).pit(y)
-            value = ctx.strength * cumulative_kl(pit, two_sided=ctx.two_sided)
-            found = _gradients(value, (mean, stddev, y), wanted, gradient)
+
+            def plain(mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:
+                pit = Gaussian(mean, stddev).pit(y)
+                strength: float = ctx.strength
+                return strength * cumulative_kl(pit, two_sided=ctx.two_sided)
+
+            found = gradients_again(plain, inputs, wanted, gradient)
             return *found, None, None, None
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
-        by_mean = ctx.slope * gradient.unsqueeze(-1)
-        by_stddev = by_mean * ctx.z if wanted[1] else None
+        by_mean = slope * gradient.unsqueeze(-1)
+        by_stddev = by_mean * z if wanted[1] else None
         return by_mean, by_stddev, -by_mean if wanted[2] else None, None, None, None
-
-
-def _gradients(
-    value: Tensor,
-    parts: tuple[Tensor, Tensor, Tensor],
-    wanted: tuple[bool, ...],
-    gradient: Tensor,
-) -> list[Tensor | None]:
-    """Gradients of the plain form, which can be differentiated again."""
-    learned = [part for part, want in zip(parts, wanted, strict=True) if want]
-    found = iter(torch.autograd.grad(value, learned, gradient, create_graph=True))
-    return [next(found) if want else None for want in wanted]
 
 
 def _value_and_slope(

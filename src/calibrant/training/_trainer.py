@@ -129,7 +129,7 @@ class Trainer:
         place
             What an error says of where it happened.
         """
-        x, y = self.data.x[rows], self.data.y.gather(1, rows)
+        x, y = self.data.batch(rows)
         self.optimizer.zero_grad(set_to_none=True)
         try:
             loss, regularizer = self._loss(x, y, rows)
@@ -231,7 +231,7 @@ class Trainer:
 
     def _score_and_pit(self, rows: Tensor, place: str) -> tuple[Tensor, Tensor]:
         """Scores and PIT values of rows, each of shape ``(members, b)``."""
-        x, y = self.data.x[rows], self.data.y.gather(1, rows)
+        x, y = self.data.batch(rows)
         try:
             law, target = self._law(x), y if self.stacked else y[0]
             found, pit = self.score(law, target), law.cdf(target)

@@ -103,6 +103,18 @@ class TrainingData:
             orders.append(torch.cat(drawn)[:longest])
         return torch.stack(orders)
 
+    def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Features ``(members, b, d)`` and targets ``(members, b)`` of rows of each.
+
+        Parameters
+        ----------
+        rows
+            Numbers of each member's rows, shape ``(members, b)``.
+        """
+        # An index of two axes takes several times as long as one of one axis.
+        x = self.x.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
+        return x, self.y.gather(1, rows)
+
     def ranges(self) -> Tensor:
         """Range of each input over each member's rows, shape ``(members, 1, d)``."""
         spans = [self.x[each].amax(0) - self.x[each].amin(0) for each in self.rows]
