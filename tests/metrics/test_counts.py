@@ -69,6 +69,14 @@ def test_many_edges_are_searched() -> None:
     np.testing.assert_array_equal(cells_between(values, edges[:9]), plain.clip(max=9))
 
 
+@pytest.mark.parametrize("count", [9, 39])
+def test_a_value_on_an_edge(count: int) -> None:
+    edges = np.arange(1.0, count + 1)
+    np.testing.assert_array_equal(cells_between(edges, edges), edges - 1)
+    above = cells_between(edges, edges, edge_above=True)
+    np.testing.assert_array_equal(above, edges)
+
+
 @pytest.mark.parametrize("keys", [1, 2, 5])
 def test_distinct_columns(keys: int) -> None:
     rng = np.random.default_rng(0)

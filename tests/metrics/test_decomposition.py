@@ -172,6 +172,41 @@ def test_distances_order_many_normal_laws_as_their_cdf_does(factor: float) -> No
         assert share == pytest.approx(plain, rel=1e-5)
 
 
+def check_order(law: Gaussian, happened: np.ndarray, whole: type) -> None:
+    """Against the order of the distances themselves, at threshold 0."""
+    by_distance = _promised_order(law, torch.tensor(0.0))
+    assert by_distance.dtype == whole
+    assert by_distance.min() >= 0
+    share = _share_after_recalibration(by_distance, happened)
+    plain = plain_share((-law.mean / law.stddev).clamp(-38, 8.3).numpy(), happened)
+    assert share == pytest.approx(plain, abs=1e-5)
+
+
+@pytest.mark.parametrize("factor", [1e5, 1e7, 1e9])
+def test_laws_far_wider_than_the_distances_keep_their_order(factor: float) -> None:
+    n = 21_000
+    mean = torch.randn(n)
+    y = mean + 0.3 * torch.randn(n)
+    happened = (y <= 0).numpy()
+    check_order(Gaussian(mean, factor), happened, np.int32)
+    # An outlier, or some narrow laws, leave no steps of the range for the others.
+    outlier = mean.clone()
+    outlier[5] = 100 * factor
+    check_order(Gaussian(outlier, factor), happened, np.int64)
+    mixed = torch.where(torch.arange(n) % 5 == 0, factor, 0.5)
+    check_order(Gaussian(mean, mixed), happened, np.int64)
+    parts = crps_decomposition(Gaussian(mean, factor), y, thresholds=10)
+    plain = crps_decomposition(Gaussian(mean, 1.0), y, thresholds=10)
+    assert parts.resolution == pytest.approx(
+        plain.resolution, abs=1e-4 * plain.uncertainty
+    )
+
+
+def test_equal_laws_are_all_equal_in_order() -> None:
+    same = Gaussian(torch.zeros(21_000), 1.0)
+    assert not _promised_order(same, torch.tensor(0.3)).any()
+
+
 def test_other_laws_and_fewer_rows_are_ordered_by_their_cdf() -> None:
     point = torch.tensor(0.3)
     few = Gaussian(torch.randn(50), 1.0)

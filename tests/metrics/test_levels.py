@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibrant import InputError
+from calibrant._checks import pit_from_cdf
 from calibrant.metrics._levels import (
     ascending,
     count_at_most,
@@ -14,6 +15,7 @@ from calibrant.metrics._levels import (
     pit_rows,
     promised_levels,
 )
+from calibrant.metrics.calibration import calibration_error
 
 DTYPES = pytest.mark.parametrize(
     "dtype", [torch.float32, torch.float64], ids=["float32", "float64"]
@@ -82,6 +84,16 @@ def test_checked_values_come_back_as_they_are() -> None:
     assert not pit_rows(values).requires_grad
     with pytest.raises(InputError, match="pit must be a float tensor"):
         pit_rows(torch.tensor([0, 1]))
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"]
+)
+def test_half_precision_is_widened(dtype: torch.dtype) -> None:
+    values = torch.tensor([0.25, 0.5, 0.75, 1.0], dtype=dtype)
+    assert pit_rows(pit_from_cdf(values)).dtype == torch.float32
+    assert calibration_error(pit_from_cdf(values), levels=4) == 0
+    assert calibration_error(values, levels=4) == 0
 
 
 def test_ascending_sorts() -> None:

@@ -13,6 +13,8 @@ from calibrant._checks import InputError
 from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian import Gaussian
+from calibrant.metrics._counts import settled_rows, simulated_gaps
+from calibrant.metrics._gap_noise import reduced_gaps
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.miscalibration import (
     mean_absolute_calibration_error,
@@ -337,3 +339,15 @@ def test_floors_of_samples_know_that_few_samples_err() -> None:
     few = spread_noise_floors(samples, torch.randn(400), grid=TargetGrid(step=0.5))
     many = spread_noise_floors(Gaussian(torch.zeros(400), 1.0), torch.zeros(400))
     assert few["ence"].expectation > 3 * many["ence"].expectation
+
+
+@pytest.mark.parametrize("levels", [20, 100])
+def test_one_simulation_of_gaps_serves_all_large_n(levels: int) -> None:
+    n, settled = 1_000_000, settled_rows(levels)
+    own = reduced_gaps(n, levels, 50, 3)
+    scaled = reduced_gaps(settled, levels, 50, 3).times(math.sqrt(settled / n))
+    np.testing.assert_allclose(scaled, own, rtol=1e-8)
+    squares = simulated_gaps(np.array([n]), levels=levels, draws=50, seed=3)
+    floor = noise_floor(n=n, levels=levels, draws=50, seed=3)
+    high = np.quantile(squares, 0.975)
+    assert floor.high == pytest.approx(high, rel=1e-8)

@@ -11,12 +11,16 @@ from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.student_t import StudentT
+from calibrant.metrics._counts import torch_generator
 from calibrant.metrics.spread_noise import (
+    _normal_square,
+    _relative_moments,
     _values_of_bins,
     _values_of_rows,
     spread_noise_floors,
 )
 from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.variance import spread_bins
 
 N = 25_000
 
@@ -52,6 +56,61 @@ def test_heavy_tails_are_drawn_row_by_row() -> None:
     assert _values_of_bins(few, 2000, generator) is None
     many = Laplace(torch.zeros(8 * N), 0.5 + torch.rand(8 * N))
     assert _values_of_bins(many, 2000, generator) is not None
+
+
+def lognormal(sigma: float, seed: int) -> Gaussian:
+    source = torch.Generator().manual_seed(seed)
+    spread = torch.exp(sigma * torch.randn(N, generator=source))
+    return Gaussian(torch.zeros(N), spread)
+
+
+@pytest.mark.parametrize("sigma", [1.0, 2.0])
+def test_few_rows_with_most_variance_are_drawn_row_by_row(sigma: float) -> None:
+    # Whatever the draws: what makes the last bin skewed is known.
+    law = lognormal(sigma, 0)
+    for seed in range(8):
+        assert _values_of_bins(law, 50, torch.Generator().manual_seed(seed)) is None
+    generator = torch_generator(0, law.mean.device)
+    assert _values_of_bins(law, 50, generator) is None
+    rows = _values_of_rows(law, torch.zeros(N), None, 40, generator)
+    floor = spread_noise_floors(law, torch.zeros(N), draws=40)["uce"]
+    assert floor.expectation == pytest.approx(rows[:, 1].mean())
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_bins_of_unequal_variances_have_the_law_of_drawn_rows(seed: int) -> None:
+    law, generator = lognormal(0.3, seed), torch.Generator().manual_seed(50 + seed)
+    bins = _values_of_bins(law, 2000, generator)
+    assert bins is not None
+    rows = _values_of_rows(law, torch.zeros(N), None, 100, generator)
+    for of_bins, of_rows in zip(bins.T, rows.T, strict=True):
+        assert ks_2samp(of_bins, of_rows).pvalue > 0.01
+    # The spread of a bin is known here: the mean of 2 v^2.
+    variance = law.variance
+    parts = spread_bins(variance, variance)
+    moments = _relative_moments(law, variance, generator)
+    square = _normal_square(parts, variance, *moments)
+    assert square is not None
+    exact = 2 * parts.average(variance.square())
+    torch.testing.assert_close(square, exact, rtol=0.12, atol=0)
+
+
+def test_shapes_that_change_within_a_bin_are_drawn_row_by_row() -> None:
+    # Two points at +-1 have no excess at all; laws of twice the variance are normal.
+    wide = torch.arange(N) % 2 == 0
+    variance = torch.where(wide, 2.0, 1.0)
+    one_bin = spread_bins(torch.ones(N), variance)
+    assert _normal_square(one_bin, variance, 2.0 * wide, 8.0 * wide) is None
+    alike = 2 * torch.ones(N), 8 * torch.ones(N)
+    square = _normal_square(one_bin, variance, *alike)
+    torch.testing.assert_close(square, torch.tensor([5.0]))
+
+
+def test_rows_without_spread_have_no_moments() -> None:
+    variance = torch.where(torch.arange(N) < 5, 0.0, 1.0)
+    law, generator = Gaussian(torch.zeros(N), 1.0), torch.Generator().manual_seed(1)
+    squares, cubes = _relative_moments(law, variance, generator)
+    assert bool(squares.isfinite().all() & cubes.isfinite().all())
 
 
 def test_which_way_is_taken() -> None:

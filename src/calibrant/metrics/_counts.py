@@ -23,6 +23,7 @@ __all__ = [
     "quantile_codes",
     "quantile_edges",
     "renumbered",
+    "settled_rows",
     "simulated_counts",
     "simulated_gaps",
     "squared_sum",
@@ -115,6 +116,11 @@ def simulated_gaps(
     return np.concatenate(parts)
 
 
+def settled_rows(levels: int) -> int:
+    """From this many rows on, counts between levels are simulated as normal."""
+    return _MANY_PER_CELL * levels
+
+
 def simulated_counts(
     rng: np.random.Generator, rows: Integers, *, levels: int, draws: int
 ) -> Integers | Floats:
@@ -125,7 +131,7 @@ def simulated_counts(
     covariance: a few times quicker, and the same within the noise of 5000 draws.
     """
     shape = draws, len(rows)
-    if rows.min() < _MANY_PER_CELL * levels:
+    if rows.min() < settled_rows(levels):
         return rng.multinomial(rows, np.full(levels, 1 / levels), size=shape)
     expected = rows[:, None] / levels
     noise = rng.standard_normal((*shape, levels))
@@ -148,13 +154,19 @@ def quantile_edges(ordered: Floats, bins: int) -> Floats:
     return edges
 
 
-def cells_between(values: Floats, edges: Floats) -> Integers:
-    """How many of the ascending edges lie below each value."""
+def cells_between(
+    values: Floats, edges: Floats, *, edge_above: bool = False
+) -> Integers:
+    """How many of the ascending edges lie below each value.
+
+    A value on an edge belongs to the cell below it, or above it with ``edge_above``.
+    """
     if len(edges) > _FEW_EDGES:
-        return np.searchsorted(edges, values)
+        return np.searchsorted(edges, values, side="right" if edge_above else "left")
+    exceeds = np.greater_equal if edge_above else np.greater
     below = np.zeros(len(values), dtype=np.int8)
     for edge in edges:
-        below += (values > edge).view(np.int8)
+        below += exceeds(values, edge).view(np.int8)
     return below.astype(np.int64)
 
 

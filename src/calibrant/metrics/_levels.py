@@ -12,6 +12,7 @@ from calibrant._checks import (
     as_float_tensor,
     as_levels,
     as_pit,
+    widen,
 )
 from calibrant.contracts import PitValues
 
@@ -34,9 +35,9 @@ _MOST_EVEN = 10_000
 
 
 def pit_rows(pit: ArrayLike | PitValues) -> Tensor:
-    """Return PIT values of shape ``(n,)`` without gradient."""
+    """Return PIT values of shape ``(n,)`` without gradient, float32 at least."""
     if isinstance(pit, PitValues):
-        values = pit.cdf.detach()
+        values = widen(pit.cdf.detach())
     else:
         values = as_float_tensor(pit, name="pit").detach()
         if values.ndim != 1 or not _in_unit_interval(values):

@@ -19,8 +19,9 @@ from calibrant.metrics._counts import (
     check_draws,
     chunks,
     numpy_generator,
-    simulated_gaps,
+    settled_rows,
 )
+from calibrant.metrics._gap_noise import ReducedGaps, reduced_gaps
 from calibrant.metrics._levels import pit_rows
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.calibration import (
@@ -28,7 +29,7 @@ from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,
 )
-from calibrant.metrics.miscalibration import area_between, integrated_squares
+from calibrant.metrics.miscalibration import integrated_squares
 from calibrant.regularizers.cramer_von_mises import expected_cramer_von_mises
 from calibrant.regularizers.cumulative_kl import cumulative_kl, expected_cumulative_kl
 
@@ -45,20 +46,11 @@ __all__ = [
 PitMetric = Callable[[Tensor], Tensor | float]
 
 
-class _Reduced(NamedTuple):
-    """What is left of simulated gaps, each of shape ``(draws,)``."""
-
-    sum_of_squares: Floats
-    mean_square: Floats
-    mean_absolute: Floats
-    area: Floats
-
-
 class _OfGaps(NamedTuple):
     """A metric of the gaps between promised and observed frequency."""
 
     levels: int  # unless told
-    value: Callable[[_Reduced], Floats]
+    value: Callable[[ReducedGaps], Floats]
     factor: float | None  # of the calibration error; None: no closed form
 
 
@@ -73,14 +65,6 @@ def _cumulative_kl(pit: Floats) -> Floats:
     # As PIT values: one row is meant where the last axis has length 1.
     values: Floats = cumulative_kl(pit_from_cdf(torch.from_numpy(pit))).numpy()
     return values
-
-
-def _area(gaps: Floats) -> Floats:
-    """Area under the line through the gaps, which starts in 0."""
-    at = torch.linspace(0, 1, gaps.shape[-1] + 1, dtype=torch.float64)
-    from_zero = torch.nn.functional.pad(torch.from_numpy(gaps), (1, 0))
-    area: Floats = area_between(at, from_zero).numpy()
-    return area
 
 
 _OF_GAPS = {
@@ -312,7 +296,10 @@ def _floor_of_gaps(
     metric: str, n: int, levels: int, reduction: Reduction, draws: int, seed: int
 ) -> NoiseFloor:
     _, value, factor = _OF_GAPS[metric]
-    values = value(_reduced_gaps(n, levels, draws, seed))
+    # Gaps of normal counts go with 1 / sqrt(n): one simulation serves all large n.
+    rows = min(n, settled_rows(levels))
+    gaps = reduced_gaps(rows, levels, draws, seed).times(math.sqrt(rows / n))
+    values = value(gaps)
     if reduction not in ("sum", "mean", "root_mean"):
         raise InputError(
             f"reduction must be one of sum, mean, root_mean, got {reduction!r}."
@@ -327,32 +314,24 @@ def _floor_of_gaps(
     )
 
 
-@lru_cache(maxsize=64)
-def _reduced_gaps(n: int, levels: int, draws: int, seed: int) -> _Reduced:
-    """All metrics of gaps from one simulation."""
-    reduced = simulated_gaps(
-        np.array([n]), levels=levels, draws=draws, seed=seed, reduce=_reductions
-    )
-    return _Reduced(*reduced[:, 0].T)
-
-
-def _reductions(gaps: Floats) -> Floats:
-    squares = np.square(gaps)
-    return np.stack(
-        [squares.sum(-1), squares.mean(-1), np.abs(gaps).mean(-1), _area(gaps)], -1
-    )
-
-
 @lru_cache(maxsize=256)
 def _floor_of_rows(metric: str, n: int, draws: int, seed: int) -> NoiseFloor:
     function, expectation = _OF_ROWS[metric]
     rows = min(n, _SETTLED)
-    rng = numpy_generator(seed)
-    values = np.concatenate(
-        [function(rng.random((size, rows))) for size in chunks(draws, rows)]
-    )
+    values = _values_of_rows(function, rows, draws, seed)
     scaled = values * (expectation(n) / expectation(rows))
     return floor_from_draws(metric, n, scaled, expectation(n))
+
+
+@lru_cache(maxsize=64)
+def _values_of_rows(
+    function: Callable[[Floats], Floats], rows: int, draws: int, seed: int
+) -> Floats:
+    """The metric of ``draws`` perfect models; one simulation serves all large n."""
+    rng = numpy_generator(seed)
+    return np.concatenate(
+        [function(rng.random((size, rows))) for size in chunks(draws, rows)]
+    )
 
 
 def _debiased(floor: NoiseFloor) -> NoiseFloor:

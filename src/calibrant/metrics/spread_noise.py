@@ -30,8 +30,11 @@ _VALUES = 5000
 #: from moments of this many targets at least.
 _MANY_ROWS = 20_000
 _MOMENT_VALUES = 200_000
-#: A mean of a bin with more skewness is not taken as normal: heavy tails.
+#: A mean of a bin with more skewness is not taken as normal: heavy tails, or few rows
+#: of a large variance.
 _MOST_SKEWNESS = 0.1
+#: By how much a bin's spread may depend on how its draws are pooled.
+_MOST_DIFFERENCE = 0.2
 #: Draws of bins cost next to nothing.
 _BIN_DRAWS = 2000
 
@@ -54,8 +57,9 @@ def spread_noise_floors(
 
     Above 20,000 rows without a grid, the mean squared errors of the bins are drawn
     instead of single targets, 2000 times or more: by the central limit theorem they are
-    normal. Where their skewness, measured on some draws of all rows, is above 0.1
-    (heavy tails), and for samples, targets are drawn for all rows as for fewer rows.
+    normal. Where their skewness is above 0.1 (heavy tails, or few rows of a far larger
+    variance in a bin), where the laws of a bin differ much in shape, and for samples,
+    targets are drawn for all rows as for fewer rows.
 
     Parameters
     ----------
@@ -123,22 +127,16 @@ def _values_of_bins(
 
     The mean of thousands of squared errors is normal, with the mean of the predicted
     variances as its mean; its spread comes from some draws of all rows. ``None`` where
-    these draws are too skewed for it.
+    the mean is too skewed for that, or the shapes in a bin differ.
     """
     variance, stddev = spread_of(law)
-    squares, cubes = torch.zeros_like(variance), torch.zeros_like(variance)
-    times = -(-_MOMENT_VALUES // len(variance))
-    for error in islice(_errors(law, None, generator), times):
-        excess = error - variance
-        square = excess.square()
-        squares += square / times
-        cubes += square * excess / times
+    moments = _relative_moments(law, variance, generator)
     values = []
     for by, of_means in ((stddev, ence_of_means), (variance, uce_of_means)):
         bins = spread_bins(by, variance)
-        rows, square = len(variance) * bins.weight, bins.average(squares)
-        skewness = bins.average(cubes).abs() / (square**1.5 * rows.sqrt())
-        if not bool((skewness <= _MOST_SKEWNESS).all()):
+        rows = len(variance) * bins.weight
+        square = _normal_square(bins, variance, *moments)
+        if square is None:
             return None
         noise = torch.randn(
             (draws, len(rows)),
@@ -150,6 +148,47 @@ def _values_of_bins(
         values.append(of_means(bins, means.clamp_min(0)))
     result: Floats = torch.stack(values, -1).cpu().numpy()
     return result
+
+
+def _relative_moments(
+    law: Distribution, variance: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Second and third moment of (squared error / variance - 1) from few draws a row.
+
+    Both have shape ``(n,)``.
+    """
+    squares, cubes = torch.zeros_like(variance), torch.zeros_like(variance)
+    times = -(-_MOMENT_VALUES // len(variance))
+    # A row without spread has no error.
+    scale = torch.where(variance > 0, variance, 1.0)
+    for error in islice(_errors(law, None, generator), times):
+        excess = (error - variance) / scale
+        square = excess.square()
+        squares += square / times
+        cubes += square * excess / times
+    return squares, cubes
+
+
+def _normal_square(
+    bins: SpreadBins, variance: Tensor, squares: Tensor, cubes: Tensor
+) -> Tensor | None:
+    """Mean square of (squared error - variance) in each bin; ``None`` if too skewed.
+
+    The few draws of the rows with the largest variances, which have most to say, would
+    show too little of their tails. So relative moments are pooled over a bin, which has
+    thousands of draws, and multiplied by powers of the variances, which are known: for
+    laws of one shape this is exact but for the noise of the pooled moments. Where the
+    rows' own draws say something else, the shapes in a bin change with the variance.
+    """
+    power = variance.square()
+    square = bins.average(squares) * bins.average(power)
+    cube = bins.average(cubes) * bins.average(power * variance)
+    rows = len(variance) * bins.weight
+    skewness = cube.abs() / (square**1.5 * rows.sqrt())
+    difference = (bins.average(squares * power) - square).abs()
+    normal = skewness <= _MOST_SKEWNESS
+    alike = difference <= _MOST_DIFFERENCE * square
+    return square if bool((normal & alike).all()) else None
 
 
 def _drawn(

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
+from calibrant.metrics._counts import cells_between
 from calibrant.metrics._levels import ascending
 from calibrant.metrics._rows import error_of_mean, rows, spread_of
 from calibrant.scores import Prediction
@@ -20,12 +21,9 @@ __all__ = [
     "uce",
     "uce_of",
     "uce_of_means",
-    "variance_and_error",
 ]
 
 Binning = Literal["count", "width"]
-#: Up to here a comparison with each edge is quicker than a binary search.
-_FEW_EDGES = 16
 
 
 class SpreadBins(NamedTuple):
@@ -89,7 +87,7 @@ def ence(
     >>> ence(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     0.25
     """
-    variance, error = variance_and_error(distribution, y)
+    variance, error = _variance_and_error(distribution, y)
     by = variance.sqrt()
     return ence_of(spread_bins(by, variance, bins=bins, binning=binning), error)
 
@@ -154,7 +152,7 @@ def uce(
     >>> uce(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     6.0
     """
-    variance, error = variance_and_error(distribution, y)
+    variance, error = _variance_and_error(distribution, y)
     return uce_of(spread_bins(variance, variance, bins=bins, binning=binning), error)
 
 
@@ -168,7 +166,9 @@ def uce_of_means(bins: SpreadBins, mean_squares: Tensor) -> Tensor:
     return (bins.weight * (mean_squares - bins.variance).abs()).sum(-1)
 
 
-def variance_and_error(distribution: Prediction, y: ArrayLike) -> tuple[Tensor, Tensor]:
+def _variance_and_error(
+    distribution: Prediction, y: ArrayLike
+) -> tuple[Tensor, Tensor]:
     """Return predicted variances and squared errors, each of shape ``(n,)``."""
     law, target = rows(distribution, y)
     error = error_of_mean(law, target).square()
@@ -194,12 +194,9 @@ def spread_bins(
 
 def _bin_of(by: Tensor, edges: Tensor) -> Tensor:
     """How many of the ascending edges each value reaches."""
-    if len(edges) > _FEW_EDGES:
-        return torch.bucketize(by, edges, right=True)
-    reached = torch.zeros_like(by, dtype=torch.int8)
-    for edge in edges:
-        reached += by >= edge
-    return reached.long()
+    values, lowest = by.detach().cpu().numpy(), edges.detach().cpu().numpy()
+    cells = cells_between(values, lowest, edge_above=True)
+    return torch.from_numpy(cells).to(by.device)
 
 
 def _averages(index: Tensor, values: Tensor, bins: int) -> Tensor:
