@@ -182,6 +182,44 @@ def test_crps_of_extreme_members(means: list[float], stddevs: list[float]) -> No
     torch.testing.assert_close(actual, expected, rtol=1e-13, atol=0, equal_nan=True)
 
 
+@pytest.mark.parametrize("learned", [False, True], ids=["plain", "learned"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_the_widest_members_are_normal_laws(dtype: torch.dtype, learned: bool) -> None:
+    largest = torch.finfo(dtype).max
+    means, stddevs = torch.zeros(2, 3, dtype=dtype), torch.full((2, 3), largest)
+    mixture = GaussianMixture(means, stddevs.to(dtype).requires_grad_(learned))
+    normal = Gaussian(means[0], stddevs[0].to(dtype))
+    y = torch.tensor([-largest, largest / 4, largest], dtype=dtype)
+    for name in ("cdf", "survival", "log_prob", "crps"):
+        found, expected = getattr(mixture, name)(y), getattr(normal, name)(y)
+        torch.testing.assert_close(found.detach(), expected, rtol=2e-6, atol=0)
+    for found, expected in zip(mixture.pit(y), normal.pit(y), strict=True):
+        torch.testing.assert_close(found.detach(), expected, rtol=2e-6, atol=0)
+    # The first quantile is too far for a number.
+    levels = torch.tensor([0.1, 0.3, 0.75], dtype=dtype)
+    found, expected = mixture.quantile(levels).detach(), normal.quantile(levels)
+    torch.testing.assert_close(found, expected, rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_both_tails_and_density_are_those_of_scipy(members: int) -> None:
+    mixture = GaussianMixture(MEANS[:members], STDDEVS[:members])
+    y = torch.linspace(-9, 9, 60)[:, None].expand(60, 3)
+    tails = mixture._tails(y, density=True)
+    assert tails.density is not None
+    for name, found in (("cdf", tails.cdf), ("sf", tails.survival)):
+        expected = equal_members_by_scipy(mixture, name, y)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-300)
+    expected = equal_members_by_scipy(mixture, "pdf", y)
+    torch.testing.assert_close(tails.density, expected, rtol=1e-12, atol=1e-300)
+
+
+def equal_members_by_scipy(mixture: GaussianMixture, name: str, y: Tensor) -> Tensor:
+    """Give the mean of a function of all members."""
+    normal = stats.norm(mixture.means[:, None], mixture.stddevs[:, None])
+    return torch.as_tensor(getattr(normal, name)(y)).mean(0)
+
+
 @pytest.mark.parametrize("name", ["crps", "cdf", "survival"])
 @pytest.mark.parametrize("value_dtype", [torch.float32, torch.float64])
 def test_the_wider_dtype_is_kept(name: str, value_dtype: torch.dtype) -> None:

@@ -9,8 +9,9 @@ from torch import Tensor
 from calibrant import Gaussian, GaussianMixture, Laplace, StudentT
 from calibrant._checks import pit_from_cdf
 from calibrant.distributions import _row_blocks
-from calibrant.distributions._level_integrals import quantiles_at
 from calibrant.distributions._tail_map import with_logs
+from calibrant.distributions._upper_quantile import upper_quantile
+from calibrant.distributions._upper_rows import SMALLEST, quantiles_by_tails
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS
@@ -54,7 +55,33 @@ def mapped_at_once(law: Recalibrated, value: Tensor) -> Tensor:
 
 def quantiles_at_once(law: Recalibrated, level: Tensor) -> Tensor:
     """Give the quantiles from both tails of the mapped levels."""
-    return quantiles_at(law.base, law.unit_map.inverse(pit_from_cdf(level)))
+    inner = law.unit_map.inverse(pit_from_cdf(level))
+    return plain_quantiles(law.base, inner.cdf, inner.survival, SMALLEST)
+
+
+def plain_quantiles(
+    law: AbstractDistribution, cdf: Tensor, survival: Tensor, smallest: float
+) -> Tensor:
+    """Ask every row for the quantile from either tail."""
+    cdf, survival = cdf.clamp_min(smallest), survival.clamp_min(smallest)
+    above = survival < 1e-3
+    lower = law.quantile(torch.where(above, 0.5, cdf))
+    upper = upper_quantile(law, torch.where(above, survival, 0.5))
+    return torch.where(above, upper, lower)
+
+
+@pytest.mark.parametrize("smallest", [1e-38, 1e-300])
+@pytest.mark.parametrize("far", [0, 1, ROWS // 2, ROWS])
+@pytest.mark.parametrize("base", BASES)
+def test_quantiles_by_tails_are_those_from_either_tail(
+    base: str, far: int, smallest: float, generator: torch.Generator
+) -> None:
+    survival = 0.01 + 0.98 * torch.rand(2, ROWS, generator=generator)
+    survival[:, :far] = torch.logspace(-320, -4, ROWS)[:far]
+    cdf = 1 - survival
+    found = quantiles_by_tails(BASES[base], cdf, survival, smallest=smallest)
+    expected = plain_quantiles(BASES[base], cdf, survival, smallest)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("base", BASES)

@@ -1,5 +1,9 @@
 """The map along segments against its plain form, one binary search per value."""
 
+import copy
+import pickle
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
@@ -7,10 +11,14 @@ from torch import Tensor
 from calibrant._checks import pit_from_cdf
 from calibrant.contracts import PitValues
 from calibrant.recalibration import _segments
-from calibrant.recalibration._held_out import resolved_levels
 from calibrant.recalibration._piecewise_linear import PiecewiseLinearMap
 
 KINDS = ["uniform", "crowded", "flat", "short"]
+
+
+def resolved_levels(pit: PitValues) -> Tensor:
+    """Give the levels from the tail that is not rounded."""
+    return torch.where(pit.cdf < 0.5, pit.cdf, 1 - pit.survival)
 
 
 def reference_forward(unit_map: PiecewiseLinearMap, pit: PitValues) -> PitValues:
@@ -134,3 +142,37 @@ def test_gradients_are_the_slopes(kind: str, generator: torch.Generator) -> None
     ):
         (gradient,) = torch.autograd.grad(mapped.sum(), cdf, retain_graph=True)
         torch.testing.assert_close(gradient, slopes)
+
+
+def pickled(unit_map: PiecewiseLinearMap) -> PiecewiseLinearMap:
+    """Send the map where another process would get it."""
+    again: PiecewiseLinearMap = pickle.loads(pickle.dumps(unit_map))
+    return again
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy, copy.copy])
+def test_a_copy_of_a_used_map_is_the_same_map(
+    copied: Callable[[PiecewiseLinearMap], PiecewiseLinearMap],
+    generator: torch.Generator,
+) -> None:
+    unit_map, pit = some_map("uniform", generator), levels_everywhere(generator)
+    for _ in range(2):  # by a binary search, then by buckets
+        expected = [*unit_map.forward(pit), *unit_map.inverse(pit)]
+    again = copied(unit_map)
+    assert again.state() == unit_map.state()
+    for _ in range(2):
+        found = [*again.forward(pit), *again.inverse(pit)]
+        assert all(map(torch.equal, found, expected))
+    # Neither has it taken from the map what was made already.
+    assert "_forward" in vars(unit_map)
+
+
+def test_a_used_map_is_pickled_as_small_as_a_new_one(
+    generator: torch.Generator,
+) -> None:
+    unit_map, pit = some_map("uniform", generator), levels_everywhere(generator)
+    unused = len(pickle.dumps(unit_map))
+    for _ in range(2):
+        unit_map.forward(pit)
+        unit_map.inverse(pit)
+    assert len(pickle.dumps(unit_map)) == unused

@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import UnsupportedError
+from calibrant._checks import UnsupportedError, as_levels
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions._level_rule import (
     LevelRule,
     panel_edges,
     pit_from_log_odds,
 )
-from calibrant.distributions._upper_quantile import upper_quantile
+from calibrant.distributions._upper_rows import FAR, SMALLEST, quantiles_by_tails
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
@@ -30,28 +30,14 @@ __all__ = [
 
 # Values of a quantile function that are held at once.
 _BLOCK = 2**16
-# Upper tail from which on the level loses more digits than the probability beyond.
-_FAR = 1e-3
-# What a float32 law can tell from 0.
-_SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def quantiles_at(
-    law: AbstractDistribution, pit: PitValues, *, smallest: float = _SMALLEST
+    law: AbstractDistribution, pit: PitValues, *, smallest: float = SMALLEST
 ) -> Tensor:
-    """Quantiles of a law, each from the tail that is not rounded.
-
-    Tails below ``smallest`` count as that. Shape: as for ``law.quantile``.
-    """
-    cdf, survival = pit.cdf.clamp_min(smallest), pit.survival.clamp_min(smallest)
-    above = survival < _FAR
-    if above.all():
-        return upper_quantile(law, survival)
-    lower = law.quantile(torch.where(above, 0.5, cdf))
-    if not above.any():
-        return lower
-    upper = upper_quantile(law, torch.where(above, survival, 0.5))
-    return torch.where(above, upper, lower)
+    """Quantiles by :func:`quantiles_by_tails`; levels that are NaN are refused."""
+    cdf = as_levels(pit.cdf, like=law._like)
+    return quantiles_by_tails(law, cdf, pit.survival, smallest=smallest)
 
 
 class _Identity:
@@ -228,7 +214,7 @@ class LevelIntegrals:
         """Quantiles of all rows at each node of the rule, one by one, in float64."""
         nodes = self._rule.nodes.to(self._device)
         size = max(1, _BLOCK // max(1, self._batch_shape.numel()))
-        far = torch.sigmoid(-nodes) < _FAR  # all or none of a block, which saves work
+        far = torch.sigmoid(-nodes) < FAR  # all or none of a block, which saves work
         for part in (nodes[~far], nodes[far]):
             for block in part.split(size):
                 pit = pit_from_log_odds(block)

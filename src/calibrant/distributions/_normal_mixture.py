@@ -21,6 +21,7 @@ __all__ = [
 ]
 
 _SQRT_TWO = math.sqrt(2)
+_SQRT_HALF = math.sqrt(0.5)
 _SQRT_PI = math.sqrt(math.pi)
 #: What a tail holds at least, of which the other one is subtracted from 1.
 _LEAST_SIDE = 1 / 8
@@ -81,15 +82,17 @@ def normal_tails(
         Whether the density is wanted too.
     """
     above = value >= center
-    sign = above.double().mul_(2).sub_(1)
+    # Times this a score is the argument of erfc; stddev * sqrt(2) might overflow.
+    sign = above.double().mul_(2 * _SQRT_HALF).sub_(_SQRT_HALF)
     far = torch.zeros_like(sign)
     height = torch.zeros_like(sign) if density else None
     # One member after the other: the values of all of them would leave the cache.
     for mean, stddev, weight in zip(*parameters, strict=True):
-        scale, half = stddev.double() * _SQRT_TWO, weight.double() / 2
-        z = (value - mean).div_(scale)
+        stddev, half = stddev.double(), weight.double() / 2
+        z = (value - mean).div_(stddev)
         if height is not None:
-            height.addcmul_(z.square().neg_().exp_(), half * (2 / _SQRT_PI) / scale)
+            peak = half * (_SQRT_TWO / _SQRT_PI) / stddev
+            height.addcmul_(z.square().mul_(-0.5).exp_(), peak)
         far.addcmul_(z.mul_(sign).erfc_(), half)
     near = 1 - far
     return Tails(torch.where(above, near, far), torch.where(above, far, near), height)
@@ -103,7 +106,7 @@ def normal_tail(
     Shape: values ``(..., *batch)`` or the end of ``batch``; means, standard deviations
     and weights ``(members, *batch)``, with room for the axes of the values.
     """
-    factor = -_SQRT_TWO if above else _SQRT_TWO
+    factor = -_SQRT_HALF if above else _SQRT_HALF
     means = parameters[0]
     at_once = _at_once(max(value.numel(), means[0].numel()))
 
@@ -111,7 +114,8 @@ def normal_tail(
         mean, stddev, weight = (each[first : first + at_once] for each in parameters)
         z = mean - value
         # Values may be of more precision than the law: no rounding before that.
-        return z.div_(stddev.to(z) * factor).erfc_().mul_(weight).sum(0)
+        # Nor a product with the stddev, which might overflow.
+        return z.div_(stddev.to(z)).mul_(factor).erfc_().mul_(weight).sum(0)
 
     total = part(0)
     for first in range(at_once, len(means), at_once):

@@ -7,12 +7,12 @@ from calibrant.distributions._row_blocks import is_plain
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
 
-__all__ = ["both_tails", "quantiles_by_tails"]
+__all__ = ["FAR", "SMALLEST", "both_tails", "quantiles_by_tails"]
 
 #: Upper tail from which on the level loses more digits than the probability beyond.
-_FAR = 1e-3
+FAR = 1e-3
 #: What a float32 law can tell from 0.
-_SMALLEST = torch.finfo(torch.float32).tiny
+SMALLEST = torch.finfo(torch.float32).tiny
 
 
 def both_tails(law: AbstractDistribution, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -22,7 +22,7 @@ def both_tails(law: AbstractDistribution, value: Tensor) -> tuple[Tensor, Tensor
     Shape: as for ``law.cdf``.
     """
     cdf = law._cdf(value)
-    rows = _few(law, cdf > 1 - _FAR)
+    rows = _few(law, cdf > 1 - FAR)
     if rows is None:
         return cdf, law._survival(value)
     asked = value.expand(cdf.shape).reshape(-1)[rows]
@@ -31,22 +31,29 @@ def both_tails(law: AbstractDistribution, value: Tensor) -> tuple[Tensor, Tensor
 
 
 def quantiles_by_tails(
-    law: AbstractDistribution, cdf: Tensor, survival: Tensor
+    law: AbstractDistribution,
+    cdf: Tensor,
+    survival: Tensor,
+    *,
+    smallest: float = SMALLEST,
 ) -> Tensor:
     """Quantiles at levels, each from the tail that is not rounded.
 
-    Tails below 1e-38 count as that. Shape: as for ``law.quantile``.
+    Tails below ``smallest`` count as that. Shape: as for ``law.quantile``.
     """
-    above = survival < _FAR
-    rows = _few(law, above)
-    if rows is None and above.all():
-        return upper_quantile(law, survival.clamp_min(_SMALLEST))
+    above = survival < FAR
+    count = int(above.count_nonzero())
+    if count == above.numel():
+        return upper_quantile(law, survival.clamp_min(smallest))
     # Levels above are not used, but must not have infinite quantiles.
-    lower = law._quantile(cdf.clamp(_SMALLEST, 1 - _FAR / 2))
+    lower = law._quantile(cdf.clamp(smallest, 1 - FAR / 2))
+    if count == 0:
+        return lower
+    rows = _few(law, above)
     if rows is not None:
-        asked = survival.reshape(-1)[rows].clamp_min(_SMALLEST)
+        asked = survival.reshape(-1)[rows].clamp_min(smallest)
         return _replaced(lower, rows, law[rows % len(law)]._upper_quantile(asked))
-    asked = torch.where(above, survival, 0.5).clamp_min(_SMALLEST)
+    asked = torch.where(above, survival, 0.5).clamp_min(smallest)
     return torch.where(above, upper_quantile(law, asked), lower)
 
 

@@ -131,6 +131,14 @@ class GaussianMixture(AbstractDistribution):
         return self._means, self._stddevs, self._weights
 
     @property
+    def _too_wide(self) -> bool:
+        """Whether four times some finite standard deviation overflows."""
+        if self._stddevs.numel() == 0:
+            return False
+        widest = float(self._stddevs.detach().amax())
+        return torch.finfo(self.dtype).max / 4 < widest < torch.inf
+
+    @property
     def _searched(self) -> bool:
         return len(self._means) > 1
 
@@ -258,6 +266,10 @@ class GaussianMixture(AbstractDistribution):
         return torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
 
     def _crps(self, value: Tensor) -> Tensor:
+        if self._too_wide:
+            # Distances of two members would overflow: in a larger unit they do not.
+            means, stddevs = self._means / 4, self._stddevs / 4
+            return 4 * GaussianMixture(means, stddevs, self._weights)._crps(value / 4)
         if not self._wants_gradient(value):
             return normal_mixture_crps(value, self._all)
         distance = mean_distance(value, *self._against(value))
@@ -288,4 +300,5 @@ def _search_logs(law: GaussianMixture, tail: Tensor, below: Tensor) -> Tensor:
     def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
         return law._gap_and_slope(x, tail, below)
 
-    return solve_increasing(gap_and_slope, low, high)
+    # Where all members agree nothing is sought, also if that is too far for a number.
+    return torch.where(low == high, low, solve_increasing(gap_and_slope, low, high))

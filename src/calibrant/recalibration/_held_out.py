@@ -10,7 +10,7 @@ from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 
-__all__ = ["held_out_pit", "held_out_rows", "resolved_levels", "unfitted"]
+__all__ = ["held_out_pit", "held_out_rows", "unfitted"]
 
 
 def held_out_rows(
@@ -61,12 +61,6 @@ def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
         return log_tail.double()
     smallest = tail[tail > 0].min().double()
     return torch.where(plain, (smallest / 2).log(), log_tail.double())
-
-
-def resolved_levels(pit: PitValues) -> Tensor:
-    """PIT values in float64, from the tail that is not rounded."""
-    wide = pit.map(lambda part: part.double())
-    return torch.where(wide.cdf < 0.5, wide.cdf, 1 - wide.survival)
 
 
 def unfitted(name: str) -> InputError:

@@ -13,6 +13,9 @@ from calibrant.recalibration._segments import Segments, pick
 
 __all__ = ["PiecewiseLinearMap"]
 
+#: What a map makes of its points when it is first used, several times their size.
+_MADE_AGAIN = ("_forward", "_backward")
+
 
 class PiecewiseLinearMap:
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
@@ -35,6 +38,11 @@ class PiecewiseLinearMap:
         _check_points(knots, heights)
         self._knots, self._heights, self._floor = knots, heights, floor
         self._slopes = (heights.diff() / knots.diff()).clamp_min(floor)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what can be made again: copies and other processes do so."""
+        held = self.__dict__.items()
+        return {name: value for name, value in held if name not in _MADE_AGAIN}
 
     @classmethod
     def through(

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from calibrant.recalibration._bucket_search import BucketSearch
 
-__all__ = ["Place", "Segments", "pick"]
+__all__ = ["Place", "Segments", "pick", "resolved"]
 
 #: Values that are followed at once: what is made of them stays in the cache.
 _BLOCK = 2**16
@@ -51,8 +51,8 @@ class Segments:
 
     def place(self, cdf: Tensor, survival: Tensor) -> Place:
         """Find the segments of levels, given by both tails in float64."""
-        level = _resolved(cdf, survival)
-        return Place(level, _resolved(survival, cdf), self._find(level))
+        level = resolved(cdf, survival)
+        return Place(level, resolved(survival, cdf), self._find(level))
 
     def follow(self, place: Place) -> tuple[Tensor, Tensor]:
         """Both tails at the other end of the map."""
@@ -79,12 +79,12 @@ class Segments:
         return self.follow(self.place(cdf, survival))
 
     def _lower_tail(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor]:
-        level = _resolved(cdf, survival)
+        level = resolved(cdf, survival)
         segment = self._find(level)
         rise = self._risen(level, segment)
         # Next to 1 only the other tail has digits left.
         end = (segment == (self._last or -1)).nonzero()[:, 0]
-        beyond = _resolved(survival[end], cdf[end])
+        beyond = resolved(survival[end], cdf[end])
         return (rise.index_copy(0, end, 1 - self._fallen(beyond, segment[end])),)
 
     def _levels(self, cdf: Tensor, survival: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,8 +100,8 @@ class Segments:
         return _along(beyond, segment, self.rates, *self._fall)
 
 
-def _resolved(tail: Tensor, other: Tensor) -> Tensor:
-    """Return a tail, from the other one where that is not rounded."""
+def resolved(tail: Tensor, other: Tensor) -> Tensor:
+    """Return a float64 tail, from the other one where that is not rounded."""
     return torch.where(tail < 0.5, tail, 1 - other)
 
 

@@ -7,8 +7,8 @@ import torch
 
 from calibrant.contracts import PitValues
 from calibrant.recalibration._base import MapRecalibrator
-from calibrant.recalibration._held_out import resolved_levels
 from calibrant.recalibration._piecewise_linear import PiecewiseLinearMap
+from calibrant.recalibration._segments import resolved
 
 __all__ = ["EmpiricalRecalibrator"]
 
@@ -52,7 +52,7 @@ class EmpiricalRecalibrator(MapRecalibrator):
     name: ClassVar[str] = "empirical"
 
     def _learn(self, pit: PitValues) -> PiecewiseLinearMap:
-        levels = resolved_levels(pit)
+        levels = resolved(pit.cdf, pit.survival)
         ranks = torch.arange(1, len(levels) + 1, dtype=torch.float64)
         return PiecewiseLinearMap.through(levels, ranks / (len(levels) + 1))
 

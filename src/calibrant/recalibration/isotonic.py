@@ -8,8 +8,8 @@ import torch
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
 from calibrant.recalibration._base import MapRecalibrator
-from calibrant.recalibration._held_out import resolved_levels
 from calibrant.recalibration._piecewise_linear import PiecewiseLinearMap
+from calibrant.recalibration._segments import resolved
 
 __all__ = ["IsotonicRecalibrator"]
 
@@ -73,7 +73,7 @@ class IsotonicRecalibrator(MapRecalibrator):
         # scikit-learn takes a second to import, so only who fits pays for it.
         from sklearn.isotonic import IsotonicRegression
 
-        levels = resolved_levels(pit)
+        levels = resolved(pit.cdf, pit.survival)
         n = len(levels)
         # An integer tensor divided by a number takes the default float type.
         observed = torch.searchsorted(levels, levels, right=True).double() / n
