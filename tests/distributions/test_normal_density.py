@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from calibrant import Gaussian, InputError, QuantileRegularizer
+from calibrant.distributions import gaussian
 from calibrant.distributions._normal import _log_scaled_density, log_scaled_density
 
 # torch's own transforms use what torch itself calls deprecated.
@@ -30,6 +31,28 @@ def test_values_and_gradients_are_bit_for_bit_the_plain_ones(
         inputs = [(distance * scale).requires_grad_(), stddev.clone().requires_grad_()]
         value = density(*inputs)
         found.append((value, *torch.autograd.grad(value, inputs, gradient)))
+    for fused, plain in zip(*found, strict=True):
+        assert torch.equal(fused, plain)
+
+
+@pytest.mark.parametrize("adversarial", [False, True])
+def test_a_training_step_with_the_regularizer_is_the_same_bit_for_bit(
+    adversarial: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = torch.randn(2, 512, dtype=torch.float32)
+    y = torch.randn(512, dtype=torch.float32)
+    found = []
+    for density in (log_scaled_density, _log_scaled_density):
+        monkeypatch.setattr(gaussian, "log_scaled_density", density)
+        learned = raw.clone().requires_grad_()
+        mean, spread = learned.unbind(0)
+        law = Gaussian(mean, 0.1 + 0.9 * torch.nn.functional.softplus(spread))
+        score = -law.log_prob(y).mean()
+        loss = score + 20 * QuantileRegularizer(strength=1.0)(law, y)
+        slopes = []
+        if adversarial:
+            slopes += torch.autograd.grad(score, learned, retain_graph=True)
+        found.append([*slopes, *torch.autograd.grad(loss, learned)])
     for fused, plain in zip(*found, strict=True):
         assert torch.equal(fused, plain)
 

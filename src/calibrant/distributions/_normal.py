@@ -48,13 +48,15 @@ def log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
     if not alike or torch._C._are_functorch_transforms_active():
         return _log_scaled_density(distance, stddev)
     result: Tensor = _LogScaledDensity.apply(  # type: ignore[no-untyped-call]
-        distance, stddev
+        distance, stddev, stddev
     )
     return result
 
 
-def _log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
-    z = standardized(distance, stddev)
+def _log_scaled_density(
+    distance: Tensor, stddev: Tensor, divisor: Tensor | None = None
+) -> Tensor:
+    z = standardized(distance, stddev if divisor is None else divisor)
     return log_normal_density(z) - scale_unless_far(z, stddev).log()
 
 
@@ -62,13 +64,20 @@ class _LogScaledDensity(torch.autograd.Function):
     """The same in a third of the operations, which a training step consists of.
 
     Values and gradients are those of the plain form bit for bit, up to 1e15 standard
-    deviations. Second derivatives are taken from it.
+    deviations. The spread comes twice, under the logarithm and as the divisor: where a
+    regularizer adds a third part to its gradient, the order of the sum stays the same.
+    Second derivatives are taken from the plain form.
     """
 
     @staticmethod
-    def forward(ctx: Any, distance: Tensor, stddev: Tensor) -> Tensor:  # noqa: ANN401
-        z = (distance / stddev).clamp_(-FARTHEST, FARTHEST)
-        ctx.save_for_backward(distance, stddev, z)
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        distance: Tensor,
+        stddev: Tensor,
+        divisor: Tensor,
+    ) -> Tensor:
+        z = (distance / divisor).clamp_(-FARTHEST, FARTHEST)
+        ctx.save_for_backward(distance, stddev, divisor, z)
         ctx.save_for_forward(stddev, z)
         return z.square().mul_(-0.5).sub_(_LOG_SQRT_TWO_PI).sub_(stddev.log())
 
@@ -77,27 +86,28 @@ class _LogScaledDensity(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         gradient: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        distance, stddev, z = ctx.saved_tensors
+        *inputs, z = ctx.saved_tensors
         if torch.is_grad_enabled():  # create_graph=True
-            inputs, wanted = (distance, stddev), ctx.needs_input_grad
+            wanted = ctx.needs_input_grad
             return tuple(gradients_again(_log_scaled_density, inputs, wanted, gradient))
-        far = z.abs() >= FARTHEST
+        stddev, far = inputs[1], z.abs() >= FARTHEST
         moved = gradient * z
-        by_distance = -(moved / stddev)
-        by_stddev = (z / stddev) * moved - gradient / stddev
-        return by_distance.masked_fill(far, 0.0), by_stddev.masked_fill(far, 0.0)
+        by_distance, by_divisor = -(moved / stddev), (z / stddev) * moved
+        parts = by_distance, -(gradient / stddev), by_divisor
+        return tuple(part.masked_fill(far, 0.0) for part in parts)
 
     @staticmethod
     def jvp(
         ctx: Any,  # noqa: ANN401
         distance: Tensor | None,
         stddev: Tensor | None,
+        _: Tensor | None,
     ) -> Tensor:
         scale, z = ctx.saved_tensors
         tangent = torch.zeros_like(z)
         if distance is not None:
             tangent = tangent - z * distance / scale
-        if stddev is not None:
+        if stddev is not None:  # both of them, which are one
             tangent = tangent + (z.square() - 1) * stddev / scale
         return tangent.masked_fill(z.abs() >= FARTHEST, 0.0)
 
