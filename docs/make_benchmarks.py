@@ -71,8 +71,10 @@ def _number(outcome: Run) -> str:
 def _range(outcome: Run) -> str:
     low, high = outcome["low"], outcome["high"]
     if outcome["text"].endswith("%"):
-        return f"{100 * low:.0f}, {100 * high:.0f}"
-    return f"{low:.3g}, {high:.3g}"
+        return f"{100 * low:.0f} to {100 * high:.0f}"
+    if low >= 1000:
+        return f"{low:,.0f} to {high:,.0f}"
+    return f"{low:.3g} to {high:.3g}"
 
 
 def _met(outcomes: list[Run]) -> str:
