@@ -67,7 +67,6 @@ def _measured(make: Callable[[], Any]) -> dict[str, Any]:
 def _growth(record: Record, console: Console) -> None:
     for number, curves in enumerate(CURVES):
         console.print(f"growth {number + 1} of {len(CURVES)} ...", style="dim")
-
         for curve in record.get("growth", str(number + 1), partial(_points, curves)):
             console.print(
                 f"  {curve['panel']}, {curve['name']}: n^{curve['exponent']:.2f}"
@@ -108,7 +107,13 @@ def main(arguments: list[str] | None = None) -> int:
     # A part of a run is only shown: the next whole run must not take it for its own.
     path = options.out / ("part.json" if options.only else "unfinished.json")
     record = Record(path, fresh=options.fresh or bool(options.only))
-    run(record, subjects, console)
+    try:
+        run(record, subjects, console)
+    except KeyboardInterrupt:
+        console.print(
+            f"Stopped. What is finished is in {path}; the same command goes on."
+        )
+        return 130
     console.print(listing(record))
     if not options.only:
         record.finish()
