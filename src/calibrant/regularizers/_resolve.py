@@ -17,6 +17,7 @@ from calibrant._checks import (
     check_rows_last,
     check_shapes,
     find_part,
+    pit_from_cdf,
 )
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
@@ -28,18 +29,24 @@ from calibrant.sorting import SORTERS
 __all__ = [
     "check_batch",
     "check_finite_pit",
+    "device_of",
     "full_precision",
     "pit_of",
     "resolve_regularizer",
 ]
 
 
+def device_of(prediction: object, y: ArrayLike | None) -> torch.device:
+    """Device of the batch."""
+    tensors = [each for each in (y, prediction) if isinstance(each, Tensor)]
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
 def full_precision(
     prediction: object, y: ArrayLike | None
 ) -> AbstractContextManager[object]:
     """Context that switches autocast off on the device of the batch."""
-    tensors = [each for each in (y, prediction) if isinstance(each, Tensor)]
-    kind = tensors[0].device.type if tensors else "cpu"
+    kind = device_of(prediction, y).type
     if not torch.is_autocast_enabled(kind):
         return nullcontext()  # to enter autocast costs as much as several operations
     return torch.autocast(device_type=kind, enabled=False)
@@ -68,9 +75,13 @@ def pit_of(
     *,
     dim: int = -1,
     validate: bool = True,
+    part: bool = False,
 ) -> tuple[PitValues, AbstractDistribution | None]:
-    """Return PIT values with the rows on the last axis, and the law if there is one."""
-    single_rows = dim != -1 or not validate
+    """Return PIT values with the rows on the last axis, and the law if there is one.
+
+    ``part`` says that these are some rows of a larger batch, maybe one or none.
+    """
+    single_rows = dim != -1 or not validate or part
     if y is None:
         if not isinstance(prediction, Tensor | PitValues):
             raise InputError(
@@ -78,9 +89,10 @@ def pit_of(
                 f"{type(prediction).__name__}. Call regularizer(distribution, y), or "
                 "regularizer(pit) with PIT values."
             )
-        pit = as_pit(
-            _rows_last(prediction, dim), validate=validate, single_rows=single_rows
-        )
+        values = _rows_last(prediction, dim)
+        if part and isinstance(values, Tensor) and values.numel() == 0:
+            return pit_from_cdf(values), None
+        pit = as_pit(values, validate=validate, single_rows=single_rows)
         return pit, None
     if isinstance(prediction, Tensor | PitValues):
         raise InputError(
@@ -92,7 +104,8 @@ def pit_of(
     target = as_target(y)
     check_shapes(target.shape, law.batch_shape, name="y")
     pit = law.pit(target)
-    check_batch(pit.cdf.shape, single_rows=single_rows)
+    if not (part and pit.cdf.numel() == 0):
+        check_batch(pit.cdf.shape, single_rows=single_rows)
     _check_gradient(law, pit)
     if validate:
         check_finite_pit(pit.cdf)

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
+from calibrant._distributed import Group, announced, gather_rows, gathers
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.regularizers._resolve import (
+    device_of,
     full_precision,
     pit_of,
     resolve_regularizer,
@@ -63,6 +65,8 @@ class ConditionalRegularizer(nn.Module):
         A name from ``SORTERS`` or a function; the hard sort by default.
     validate
         Look for NaN and values outside [0, 1].
+    distributed, process_group
+        Group the rows of all processes, see ``QuantileRegularizer``.
 
     References
     ----------
@@ -82,7 +86,7 @@ class ConditionalRegularizer(nn.Module):
 
     strength: float | Tensor
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (all but the first by name)
         self,
         regularizer: str | Regularizer = "cumulative_kl",
         *,
@@ -92,6 +96,8 @@ class ConditionalRegularizer(nn.Module):
         strength: float | Tensor | None = None,
         sort: str | Sorter | None = None,
         validate: bool = True,
+        distributed: bool | None = None,
+        process_group: Group = None,
     ) -> None:
         super().__init__()
         unknown = [key for key in by if key not in KEYS]
@@ -113,6 +119,8 @@ class ConditionalRegularizer(nn.Module):
         self.groups = groups
         self.smallest_group = smallest_group
         self.validate = validate
+        self.distributed = distributed
+        self.process_group = process_group
         self._regularizer = resolve_regularizer(regularizer, sort)
         self._description = f"regularizer={regularizer!r}, {describe_strength(chosen)}"
 
@@ -140,13 +148,7 @@ class ConditionalRegularizer(nn.Module):
             Shape ``(...)``; a scalar for a batch of shape ``(n,)``.
         """
         with full_precision(prediction, y):
-            pit, law = pit_of(prediction, y, validate=self.validate)
-            if law is None:
-                raise InputError(
-                    "a ConditionalRegularizer groups rows by what was predicted, so it "
-                    "needs the distribution and y, not PIT values."
-                )
-            keys = self._keys(law, features, pit.cdf)
+            pit, keys = self._pit_and_keys(prediction, y, features)
             order = keys.argsort(dim=-1, stable=True)
             grouped = pit.map(lambda each: each.expand(order.shape).gather(-1, order))
             value = self._mean_over_groups(grouped)
@@ -160,6 +162,38 @@ class ConditionalRegularizer(nn.Module):
     def extra_repr(self) -> str:
         """Settings, for the printed module."""
         return f"{self._description}, by={self.by}, groups={self.groups}"
+
+    def _pit_and_keys(
+        self,
+        prediction: Any,  # noqa: ANN401
+        y: ArrayLike,
+        features: ArrayLike | None,
+    ) -> tuple[PitValues, Tensor]:
+        """PIT values ``(..., n)`` and keys ``(keys, ..., n)``, of all processes."""
+        group = self.process_group
+        if not gathers(self.distributed, training=self.training, group=group):
+            return self._own_pit_and_keys(prediction, y, features, part=False)
+        with announced(device_of(prediction, y), group):
+            pit, keys = self._own_pit_and_keys(prediction, y, features, part=True)
+        joined = gather_rows(torch.cat([torch.stack(list(pit)), keys]), group)
+        fields = len(PitValues._fields)
+        return PitValues(*joined[:fields].unbind(0)), joined[fields:].detach()
+
+    def _own_pit_and_keys(
+        self,
+        prediction: Any,  # noqa: ANN401
+        y: ArrayLike,
+        features: ArrayLike | None,
+        *,
+        part: bool,
+    ) -> tuple[PitValues, Tensor]:
+        pit, law = pit_of(prediction, y, validate=self.validate, part=part)
+        if law is None:
+            raise InputError(
+                "a ConditionalRegularizer groups rows by what was predicted, so it "
+                "needs the distribution and y, not PIT values."
+            )
+        return pit, self._keys(law, features, pit.cdf)
 
     def _keys(
         self, law: AbstractDistribution, features: ArrayLike | None, like: Tensor

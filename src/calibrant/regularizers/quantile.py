@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._checks import ArrayLike, InputError
+from calibrant._distributed import Group, announced, gather_rows, gathers
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.regularizers._fused import fused_form, gaussian_of
 from calibrant.regularizers._resolve import (
+    device_of,
     full_precision,
     pit_of,
     resolve_regularizer,
@@ -49,6 +51,14 @@ class QuantileRegularizer(nn.Module):
     validate
         Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``. On a GPU that
         waits for the device. Without it NaN in a Gaussian or its targets gives NaN.
+    distributed
+        Look at the rows of all processes of ``torch.distributed``: the regularizer is
+        a statistic of the whole batch, and calibrated parts do not make a calibrated
+        whole. None does so in training mode if a process group of two or more is
+        initialized; True always, and demands one; False never. Batches may differ in
+        size or be empty. All processes must call it equally often.
+    process_group
+        Which processes; None for all.
 
     Notes
     -----
@@ -57,6 +67,14 @@ class QuantileRegularizer(nn.Module):
     exactly 0, and the NLL still pulls. Under autocast everything is computed in
     float32. That law, the cumulative KL and the hard sort together take a closed form
     of the gradient, two to four times as fast.
+
+    With several processes each gets the value of the whole batch, and its own rows the
+    gradient of that times the number of processes: the mean over processes, which
+    ``DistributedDataParallel`` takes, is the gradient of the whole batch. (If you add
+    gradients up instead, divide by their number.) The mean of a loss over uneven
+    batches is not that of the whole batch: weight it by ``processes * n / N`` then. A
+    process that ends gives the others a ``LostRankError``, one that hangs likewise
+    after the timeout of ``init_process_group``.
 
     References
     ----------
@@ -79,7 +97,7 @@ class QuantileRegularizer(nn.Module):
     strength: float | Tensor
     _recent: Tensor | None
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (all but the first by name)
         self,
         regularizer: str | Regularizer = "cumulative_kl",
         *,
@@ -88,6 +106,8 @@ class QuantileRegularizer(nn.Module):
         memory: int = 0,
         dim: int = -1,
         validate: bool = True,
+        distributed: bool | None = None,
+        process_group: Group = None,
     ) -> None:
         super().__init__()
         if memory < 0 or int(memory) != memory:
@@ -100,6 +120,8 @@ class QuantileRegularizer(nn.Module):
         self.memory = memory
         self.dim = dim
         self.validate = validate
+        self.distributed = distributed
+        self.process_group = process_group
         self._regularizer = resolve_regularizer(regularizer, sort)
         self._fused = fused_form(self._regularizer)
         self._description = f"regularizer={regularizer!r}, {describe_strength(chosen)}"
@@ -126,12 +148,25 @@ class QuantileRegularizer(nn.Module):
         Tensor
             Shape ``(...)``; a scalar for a batch of shape ``(n,)``.
         """
+        if gathers(self.distributed, training=self.training, group=self.process_group):
+            with full_precision(prediction, y):
+                pit = self._pit_of_all(prediction, y)
+                return with_strength(self._value(pit), self.strength)
         value = self._fused_value(prediction, y)
         if value is not None:
             return value
         with full_precision(prediction, y):
             pit, _ = pit_of(prediction, y, dim=self.dim, validate=self.validate)
             return with_strength(self._value(pit), self.strength)
+
+    def _pit_of_all(self, prediction: object, y: ArrayLike | None) -> PitValues:
+        """PIT values of all processes' rows."""
+        group = self.process_group
+        with announced(device_of(prediction, y), group):
+            pit, _ = pit_of(
+                prediction, y, dim=self.dim, validate=self.validate, part=True
+            )
+        return PitValues(*gather_rows(torch.stack(list(pit)), group).unbind(0))
 
     def reset_memory(self) -> None:
         """Forget the PIT values of earlier batches."""

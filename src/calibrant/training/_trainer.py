@@ -1,12 +1,14 @@
 """State and steps of one training."""
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._checks import InputError, find_part
+from calibrant._distributed import collective
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.training._diagnosis import VAST, diagnosis, is_spoiled, speaks_of_nan
@@ -15,6 +17,7 @@ from calibrant.training._early_stopping import (
     held_out_calibration_error,
     padded,
 )
+from calibrant.training._team import Team
 from calibrant.training.data import TrainingData
 from calibrant.training.history import DivergedError, EpochState
 from calibrant.training.losses import make_regularizer, make_score, strengths
@@ -33,6 +36,8 @@ class Trainer:
     ----------
     network, data, recipe, generator
         As for ``train``.
+    team
+        The processes that train it together, or None.
     """
 
     def __init__(
@@ -41,8 +46,11 @@ class Trainer:
         data: TrainingData,
         recipe: Recipe,
         generator: torch.Generator,
+        *,
+        team: Team | None = None,
     ) -> None:
         self.network, self.recipe, self.generator = network, recipe, generator
+        self.team = team
         self.parameters = [each for each in network.parameters() if each.requires_grad]
         if not self.parameters:
             raise InputError("the network has no parameters to train.")
@@ -59,7 +67,7 @@ class Trainer:
         self.data = data.to(device)
         self.weights = self.data.member_weights()
         self.score = make_score(recipe)
-        self.regularizer = make_regularizer(recipe)
+        self.regularizer = make_regularizer(recipe, team)
         self.strengths = strengths(recipe, self.members, self.data.x)
         self.regularized = bool((self.strengths > 0).any())
         self.schedule = find_part(recipe.schedule, SCHEDULES, name="schedule")
@@ -71,7 +79,12 @@ class Trainer:
         self.stopping = self._early_stopping()
         # Masks are drawn where the network is, orders on the CPU.
         seed = int(torch.randint(2**62, (), generator=generator))
-        self.masks = torch.Generator(device).manual_seed(seed)
+        rank = 0 if team is None else team.rank  # other rows, other masks
+        self.masks = torch.Generator(device).manual_seed(seed + rank)
+        # What learns: in a team its gradients are those of all processes.
+        self.learner = network
+        if team is not None:
+            self.learner = team.wrapped(network, stacked=self.stacked)
 
     def _early_stopping(self) -> EarlyStopping | None:
         held_out, patience = self.data.held_out, self.recipe.patience
@@ -129,6 +142,9 @@ class Trainer:
         place
             What an error says of where it happened.
         """
+        self.batch = rows.shape[1]
+        if self.team is not None:
+            rows = self.team.part(rows)
         x, y = self.data.batch(rows)
         self.optimizer.zero_grad(set_to_none=True)
         try:
@@ -136,11 +152,13 @@ class Trainer:
         except ValueError as error:
             self._explain(error, place, x, y)
             raise
-        total = loss.sum()
-        value = float(total.detach())
+        # All processes see the same loss, and so diverge together.
+        found = loss.detach() if self.team is None else self.team.mean(loss)
+        value = float(found.sum())
         if not math.isfinite(value):
-            raise self._diverged(place, ~torch.isfinite(loss.detach()), x, y)
-        total.backward(inputs=self.parameters)  # not by the features
+            raise self._diverged(place, ~torch.isfinite(found), x, y)
+        with nullcontext() if self.team is None else collective("join gradients"):
+            loss.sum().backward(inputs=self.parameters)  # not by the features
         self._clip()
         self.optimizer.step()
         if regularizer is None:
@@ -162,10 +180,11 @@ class Trainer:
 
     def _law(self, x: Tensor) -> AbstractDistribution:
         """Law of each member, ``(members, b)``, or of a plain module, ``(b,)``."""
+        network = self.learner if torch.is_grad_enabled() else self.network
         if self.stacked:
-            law: AbstractDistribution = self.network(x, generator=self.masks)
+            law: AbstractDistribution = network(x, generator=self.masks)
             return law
-        law = as_distribution(self.network(x[0]))
+        law = as_distribution(network(x[0]))
         if tuple(law.batch_shape) != (x.shape[1],):
             raise InputError(
                 "the network must return a law of batch shape (n,) for inputs (n, d), "
@@ -180,6 +199,8 @@ class Trainer:
         if self.weights is not None:
             # All of a member's have mean 1; those of a batch only in expectation.
             scores = self.weights.gather(1, rows) * scores
+        if self.team is not None:  # the mean over processes is that over the batch
+            return scores.sum(1) * (self.team.size / self.batch)
         return scores.mean(1)
 
     def _moved(self, x: Tensor, score: Tensor) -> Tensor:
@@ -215,6 +236,8 @@ class Trainer:
                 scores.append(found)
                 pits.append(pit)
         each = self._held_out_mean(torch.cat(scores, 1), rows, real)
+        if self.team is not None:
+            each = self.team.agreed(each)
         if self.stopping is not None:
             self.stopping.look(each, epoch)
         return float(each.mean()), held_out_calibration_error(torch.cat(pits, 1), real)
@@ -244,9 +267,12 @@ class Trainer:
             raise self._diverged(place, lost.any(1), x, y)
         return found, pit.reshape(rows.shape)
 
-    def exhausted(self, epoch: int) -> bool:
-        """Tell whether no member has improved for too long."""
-        return self.stopping is not None and self.stopping.exhausted(epoch)
+    def ends(self, epoch: int, *, wished: bool) -> bool:
+        """Tell whether it is wished, or no member has improved for too long."""
+        ends = wished or (self.stopping is not None and self.stopping.exhausted(epoch))
+        if self.team is None:
+            return ends
+        return bool(self.team.agreed(torch.tensor(ends, device=self.data.x.device)))
 
     def finish(self, epochs: int) -> list[int]:
         """Give the best weights back, and say from which epochs they are."""

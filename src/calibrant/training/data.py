@@ -112,7 +112,8 @@ class TrainingData:
             Numbers of each member's rows, shape ``(members, b)``.
         """
         # An index of two axes takes several times as long as one of one axis.
-        x = self.x.index_select(0, rows.reshape(-1)).view(*rows.shape, -1)
+        x = self.x.index_select(0, rows.reshape(-1))
+        x = x.view(*rows.shape, self.x.shape[1])
         return x, self.y.gather(1, rows)
 
     def ranges(self) -> Tensor:

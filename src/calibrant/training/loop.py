@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from calibrant.training._team import join_team
 from calibrant.training._trainer import Trainer
 from calibrant.training.data import TrainingData
 from calibrant.training.history import EpochState, History, InterruptedWarning
@@ -17,7 +18,7 @@ __all__ = ["Callback", "train"]
 Callback = Callable[[EpochState], bool | None]
 
 
-def train(
+def train(  # noqa: PLR0913  (all but the first three by name)
     network: nn.Module,
     data: TrainingData,
     recipe: Recipe,
@@ -26,6 +27,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     progress: bool | None = False,
     title: str = "training",
+    distributed: bool = False,
 ) -> History:
     """Train a network in place.
 
@@ -49,6 +51,12 @@ def train(
         Show a progress bar; None shows one on a terminal only.
     title
         What the progress bar says.
+    distributed
+        Train with all processes that torchrun has started, each with its part of every
+        batch (``DistributedDataParallel``). All must be given the same data, recipe and
+        generator; the weights are those of one process alone, to rounding, but for
+        dropout masks. The first process alone shows progress and calls callbacks. If
+        one ends, the others raise ``LostRankError``.
 
     Returns
     -------
@@ -72,7 +80,11 @@ def train(
     >>> history.loss[-1] < history.loss[0] - 1
     True
     """
-    trainer = Trainer(network, data, recipe, generator)
+    team = join_team(next(network.parameters()).device.type) if distributed else None
+    rank = 0 if team is None else team.rank
+    if rank > 0:
+        callbacks, progress = (), False
+    trainer = Trainer(network, data, recipe, generator, team=team)
     history = History()
     device = trainer.data.x.device
     with (
@@ -80,16 +92,18 @@ def train(
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
         epoch_bar(recipe.epochs, shown=progress, title=title) as bar,
     ):
-        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        torch.manual_seed(int(torch.randint(2**62, (), generator=generator)) + rank)
         try:
             for epoch in range(1, recipe.epochs + 1):
                 state = trainer.epoch(epoch)
                 history.add(state)
                 show_epoch(bar, state)
                 wishes = [callback(state) for callback in callbacks]
-                if any(wishes) or trainer.exhausted(epoch):
+                if trainer.ends(epoch, wished=any(wishes)):
                     break
         except KeyboardInterrupt:
+            if team is not None:  # the others may be an epoch ahead
+                raise
             history.interrupted = True
     history.best_epoch = trainer.finish(len(history.loss))
     if history.interrupted:

@@ -1,6 +1,7 @@
 """Score and regularizer of a batch, for one network or a stack of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from calibrant.distributions.conversion import as_distribution
 from calibrant.regularizers.conditional import ConditionalRegularizer
 from calibrant.regularizers.quantile import QuantileRegularizer
 from calibrant.scores import SCORES, Score
+from calibrant.training._team import Team
 from calibrant.training.recipe import Recipe
 
 __all__ = ["beta_nll", "make_regularizer", "make_score", "strengths"]
@@ -65,9 +67,13 @@ def make_score(recipe: Recipe) -> Score:
 
 
 def make_regularizer(
-    recipe: Recipe,
+    recipe: Recipe, team: Team | None = None
 ) -> Callable[[AbstractDistribution, Tensor], Tensor]:
     """Return the regularizer of a recipe, without its strength."""
+    # Said outright: a process may train a model of its own beside the others.
+    together: dict[str, Any] = {"distributed": team is not None}
+    if team is not None:
+        together["process_group"] = team.group
     if recipe.conditional:
         return ConditionalRegularizer(
             recipe.regularizer,
@@ -75,9 +81,10 @@ def make_regularizer(
             strength=1.0,
             sort=recipe.sort,
             validate=False,
+            **together,
         )
     return QuantileRegularizer(
-        recipe.regularizer, strength=1.0, sort=recipe.sort, validate=False
+        recipe.regularizer, strength=1.0, sort=recipe.sort, validate=False, **together
     )
 
 

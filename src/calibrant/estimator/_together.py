@@ -1,0 +1,35 @@
+"""One fit by several processes."""
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from calibrant.estimator._fitting import Table
+from calibrant.estimator._settings import training_device
+from calibrant.training._team import fingerprint_of, join_team
+
+if TYPE_CHECKING:
+    from calibrant.estimator.regressor import CalibratedRegressor
+
+__all__ = ["common_seed"]
+
+
+def common_seed(model: "CalibratedRegressor", table: Table, seed: int) -> int:
+    """Return the seed of all processes, the first one's, if several fit the model.
+
+    Parameters
+    ----------
+    model
+        Its parameters say whether.
+    table
+        The rows, which must be the same everywhere.
+    seed
+        This process's own.
+    """
+    if not model.distributed:
+        return seed
+    device = torch.device(training_device(model))
+    team = join_team(device.type)
+    rows = fingerprint_of(table.x, table.y, table.weights)
+    team.check_alike(rows, name="rows", device=device)
+    return int(team.agreed(torch.tensor(seed, device=device)))

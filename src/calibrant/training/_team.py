@@ -1,0 +1,136 @@
+"""The processes of a data-parallel training, and what they do together."""
+
+import atexit
+import hashlib
+import os
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from calibrant._checks import InputError
+from calibrant._distributed import Group, collective
+
+__all__ = ["Team", "fingerprint_of", "join_team", "local_device"]
+
+#: For a group that is made here: how long one process waits for the others.
+_TIMEOUT = timedelta(minutes=10)
+# What torchrun tells each process.
+_TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+class Team:
+    """All processes of a training: each takes a part of every batch.
+
+    All of them hold the same rows, draw the same orders and see the same held-out
+    rows. A step's gradient is that of the whole batch, so that the weights are those of
+    one process that learns alone, to rounding.
+
+    Parameters
+    ----------
+    group
+        A process group; None for all processes.
+    """
+
+    def __init__(self, group: Group = None) -> None:
+        self.group = group
+        self.rank: int = distributed.get_rank(group)
+        self.size: int = distributed.get_world_size(group)
+
+    def wrapped(self, network: nn.Module, *, stacked: bool) -> nn.Module:
+        """Return the network as one whose gradients are means over the processes."""
+        device = next(network.parameters()).device
+        with collective("begin a training"):
+            return DistributedDataParallel(
+                network,
+                device_ids=[device] if device.type == "cuda" else None,
+                process_group=self.group,
+                # A stack's buffers never change; those of other modules may.
+                broadcast_buffers=not stacked,
+            )
+
+    def part(self, rows: Tensor) -> Tensor:
+        """Return this process's part of a batch ``(members, b)``; it may be empty."""
+        return rows.tensor_split(self.size, dim=1)[self.rank]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over the processes, without a gradient."""
+        total = values.detach().clone()
+        with collective("add up their losses"):
+            distributed.all_reduce(total, group=self.group)
+        return total / self.size
+
+    def agreed(self, values: Tensor) -> Tensor:
+        """Return what the first process has, so that all decide alike."""
+        result = values.detach().clone().contiguous()
+        first = 0
+        if self.group is not None:
+            first = distributed.get_global_rank(self.group, 0)
+        with collective("agree on a decision"):
+            distributed.broadcast(result, src=first, group=self.group)
+        return result
+
+    def check_alike(self, fingerprint: int, *, name: str, device: torch.device) -> None:
+        """Refuse processes that hold different things, in all of them."""
+        own = torch.tensor([fingerprint], device=device)
+        found = [torch.empty_like(own) for _ in range(self.size)]
+        with collective(f"compare their {name}"):
+            distributed.all_gather(found, own, group=self.group)
+        others = [rank for rank, each in enumerate(found) if not each.equal(found[0])]
+        if others:
+            raise InputError(
+                f"all processes must be given the same {name}: those of rank "
+                f"{others[0]} are not those of rank 0. Each process learns from its "
+                "part of every batch by itself; do not cut the rows."
+            )
+
+
+def join_team(device: str = "cpu") -> Team:
+    """Return the team of all processes; make its group as torchrun says if need be.
+
+    Parameters
+    ----------
+    device
+        Where the networks are: decides on the backend of a new group.
+    """
+    if not distributed.is_available():
+        raise InputError("distributed=True needs a torch that is built with it.")
+    if not distributed.is_initialized():
+        missing = [name for name in _TOLD if name not in os.environ]
+        if missing:
+            raise InputError(
+                "distributed=True needs several processes, and this is one alone. "
+                "Start it with torchrun --nproc-per-node 2 YOUR_SCRIPT.py, or call "
+                "torch.distributed.init_process_group() first."
+            )
+        backend = "nccl" if device.startswith("cuda") else "gloo"
+        with collective("find each other"):
+            distributed.init_process_group(backend, timeout=_TIMEOUT)
+        atexit.register(_leave)
+    return Team()
+
+
+def _leave() -> None:
+    # At the end of a process that has lost the others, there is nothing to leave.
+    with suppress(RuntimeError):
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def local_device(device: str) -> str:
+    """Give each process of a machine a GPU of its own."""
+    if device == "cuda":
+        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    return device
+
+
+def fingerprint_of(*arrays: Any) -> int:  # noqa: ANN401  (arrays or None)
+    """A number that differs when an array does."""
+    digest = hashlib.blake2b(digest_size=7)  # fits into 63 bits
+    for each in arrays:
+        if each is not None:
+            digest.update(memoryview(each).cast("B"))
+    return int.from_bytes(digest.digest(), "big")
