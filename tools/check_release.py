@@ -1,0 +1,66 @@
+"""Look at the archives of a release: ``python tools/check_release.py dist``."""
+
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+from calibrant import __version__
+
+#: A wheel is downloaded by everybody: it holds nine data sets and no more.
+LARGEST_WHEEL = 4_000_000
+_IN_WHEEL = ("calibrant/py.typed", "calibrant/__init__.pyi", "calibrant/data/files/")
+_IN_SOURCES = ("README.md", "CHANGELOG.md", "LICENSE", "NOTICE", "tests/conftest.py")
+
+
+def faults(folder: Path) -> list[str]:
+    """Say what is wrong with the wheel and the sdist in a folder."""
+    wheels, sources = list(folder.glob("*.whl")), list(folder.glob("*.tar.gz"))
+    if len(wheels) != 1 or len(sources) != 1:
+        return [
+            f"{folder} must hold one wheel and one sdist, got {[*wheels, *sources]}"
+        ]
+    (wheel,), (source,) = wheels, sources
+    found = [
+        f"{each.name} is not of version {__version__}"
+        for each in (wheel, source)
+        if not each.name.startswith(f"calibrant-{__version__}")
+    ]
+    size = wheel.stat().st_size
+    if size >= LARGEST_WHEEL:
+        found.append(f"{wheel.name} has {size:,} bytes, at most {LARGEST_WHEEL:,}")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    found += _missing(wheel, names, _IN_WHEEL)
+    found += [
+        f"{wheel.name} holds {name}"
+        for name in names
+        if not name.startswith(("calibrant/", "calibrant-")) or "__pycache__" in name
+    ]
+    with tarfile.open(source) as packed:
+        inner = [name.partition("/")[2] for name in packed.getnames()]
+    return found + _missing(source, inner, _IN_SOURCES)
+
+
+def _missing(path: Path, names: list[str], wanted: tuple[str, ...]) -> list[str]:
+    return [
+        f"{path.name} lacks {each}"
+        for each in wanted
+        if not any(name.startswith(each) for name in names)
+    ]
+
+
+def main() -> int:
+    """Print all faults; 0 if there are none."""
+    folder = Path(sys.argv[1])
+    found = faults(folder)
+    for each in found:
+        print(each, file=sys.stderr)
+    if not found:
+        for path in sorted(folder.iterdir()):
+            print(f"{path.name}: {path.stat().st_size:,} bytes")
+    return min(len(found), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
