@@ -95,3 +95,7 @@ def test_without_a_run_there_is_no_page(
     monkeypatch.setitem(main.__globals__, "runs", list)
     assert main(["--check"]) == 1
     assert "make bench" in capsys.readouterr().out
+
+
+def test_page_and_readme_are_up_to_date(script: dict[str, Any]) -> None:
+    assert script["main"](["--check"]) == 0
