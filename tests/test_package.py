@@ -1,17 +1,13 @@
-"""The package as a whole: lazy imports, public names, tables, README."""
+"""The package as a whole: lazy imports, public names, tables."""
 
-import re
 import runpy
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import calibrant
 from calibrant._table import Table
-
-ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize(
@@ -65,16 +61,3 @@ def test_a_table_takes_your_own_part_and_names_the_nearest() -> None:
         table["sqare"]
     with pytest.raises(KeyError, match="no root is called 'x'; there are square"):
         table["x"]
-
-
-def test_the_examples_of_the_readme_run(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # they save a model
-    text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert blocks
-    scope: dict[str, object] = {}
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), scope)
-    assert capsys.readouterr().out
