@@ -6,25 +6,37 @@ READY := $(VENV)/.ready
 PEERS_READY := $(VENV)/.peers-ready
 INTEROP := $(VENV)-interop
 INTEROP_READY := $(INTEROP)/.ready
+ADAPTERS_READY := $(VENV)/.adapters-ready
+DOCS_READY := $(VENV)/.docs-ready
+RELEASE := $(VENV)-release
+# Every version for Python 3.11, the reference interpreter; /dev/null for none.
+CONSTRAINTS ?= constraints.txt
 # The options of the default run, without those that leave these groups out.
 GROUP := -o addopts="--strict-markers --strict-config -ra --import-mode=importlib"
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help environment reproduce results bench data test checks format quick test-peers \
-	test-browser test-interop clean
+	test-browser test-interop test-adapters docs test-docs dist test-release clean
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-# constraints.txt pins every version for Python 3.11, the reference interpreter.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --constraint constraints.txt --editable ".[dev]"
+	$(INSTALL) --constraint $(CONSTRAINTS) --editable ".[dev]"
 	@touch $@
 
 $(PEERS_READY): $(READY)
-	$(INSTALL) --constraint constraints.txt --editable ".[dev,peers]"
+	$(INSTALL) --constraint $(CONSTRAINTS) --editable ".[dev,peers]"
+	@touch $@
+
+$(ADAPTERS_READY): $(READY)
+	$(INSTALL) --constraint $(CONSTRAINTS) --editable ".[dev,adapters]"
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	$(INSTALL) --constraint $(CONSTRAINTS) --editable ".[dev,docs]"
 	@touch $@
 
 $(INTEROP_READY): pyproject.toml constraints-interop.txt
@@ -48,7 +60,7 @@ checks: $(READY) ## Lint, format, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell src tests examples bench docs tools README.md CHANGELOG.md CONTRIBUTING.md NOTICE
+	$(BIN)/codespell src tests examples bench docs tools README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md NOTICE
 
 test: checks ## All checks and all tests, with branch coverage
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
@@ -72,9 +84,32 @@ data: $(READY) ## Build the bundled data sets from their sources again and compa
 test-interop: $(INTEROP_READY) ## Recalibrate the models of libraries that need pandas 2
 	$(INTEROP)/bin/pytest tests/interop $(GROUP)
 
+test-adapters: $(ADAPTERS_READY) ## The examples inside other people's stacks
+	$(BIN)/pytest tests/adapters $(GROUP)
+
+docs: $(DOCS_READY) ## Build the manual into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html"
+
+test-docs: docs ## Every code block and link of the manual, and the notebook
+	$(BIN)/pytest tests/site $(GROUP)
+
+dist: $(READY) ## Build wheel and sdist, and look at them
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python tools/check_release.py dist
+
+test-release: dist ## Install the wheel in a clean environment and use it
+	rm -rf $(RELEASE)
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(CONSTRAINTS) dist/*.whl
+	$(RELEASE)/bin/python -I tools/smoke.py
+
 format: $(READY) ## Mend what can be mended by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) $(INTEROP) reproduction build dist .coverage
+	rm -rf $(VENV) $(INTEROP) $(RELEASE) reproduction build dist site .coverage

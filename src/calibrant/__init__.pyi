@@ -1,5 +1,6 @@
 from ._checks import InputError as InputError
 from ._checks import UnsupportedError as UnsupportedError
+from ._distributed import LostRankError as LostRankError
 from ._version import __version__ as __version__
 from .contracts import PitValues as PitValues
 from .distributions import DISTRIBUTIONS as DISTRIBUTIONS
@@ -147,6 +148,8 @@ from .training.history import DivergedError as DivergedError
 from .training.history import EpochState as EpochState
 from .training.history import History as History
 from .training.history import InterruptedWarning as InterruptedWarning
+from .training.loggers import MLflowLogger as MLflowLogger
+from .training.loggers import TensorBoardLogger as TensorBoardLogger
 from .training.loop import train as train
 from .training.losses import beta_nll as beta_nll
 from .training.recipe import SCHEDULES as SCHEDULES

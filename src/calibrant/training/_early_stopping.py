@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["EarlyStopping", "held_out_calibration_error", "padded"]
+from calibrant.metrics.calibration import expected_calibration_error
+
+__all__ = [
+    "EarlyStopping",
+    "held_out_calibration_error",
+    "held_out_calibration_floor",
+    "padded",
+]
 
 _LEVELS = 20
 
@@ -112,3 +119,20 @@ def held_out_calibration_error(pit: Tensor, real: Tensor) -> float:
     count.scatter_add_(1, place, real.double())
     observed = count.cumsum(1)[:, :-1] / real.sum(1, keepdim=True)
     return float((observed - promised).square().sum(1).mean())
+
+
+def held_out_calibration_floor(rows: Sequence[Tensor]) -> float:
+    """Expectation of :func:`held_out_calibration_error` if all members are perfect.
+
+    Parameters
+    ----------
+    rows
+        For each member the rows that it is judged by.
+
+    Examples
+    --------
+    >>> held_out_calibration_floor([torch.arange(95)])
+    0.035
+    """
+    floors = [expected_calibration_error(len(each), levels=_LEVELS) for each in rows]
+    return sum(floors) / len(floors)

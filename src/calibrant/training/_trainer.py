@@ -15,6 +15,7 @@ from calibrant.training._diagnosis import VAST, diagnosis, is_spoiled, speaks_of
 from calibrant.training._early_stopping import (
     EarlyStopping,
     held_out_calibration_error,
+    held_out_calibration_floor,
     padded,
 )
 from calibrant.training._team import Team
@@ -89,6 +90,7 @@ class Trainer:
     def _early_stopping(self) -> EarlyStopping | None:
         held_out, patience = self.data.held_out, self.recipe.patience
         self.held_out = None if held_out is None else padded(held_out)
+        self.floor = None if held_out is None else held_out_calibration_floor(held_out)
         if patience is None:
             return None
         if held_out is None:
@@ -129,6 +131,7 @@ class Trainer:
             regularizer=regularizer,
             held_out_score=score,
             held_out_calibration_error=error,
+            held_out_calibration_floor=self.floor,
             network=self.network,
         )
 

@@ -31,6 +31,8 @@ class EpochState:
     held_out_score, held_out_calibration_error
         On the rows that early stopping looks at, if there are any. The error is the
         sum over 20 levels of squared gaps, as in the paper, without its factor of 100.
+    held_out_calibration_floor
+        What that error is on average if all members are perfectly calibrated.
     network
         The network in training.
     """
@@ -41,6 +43,7 @@ class EpochState:
     regularizer: float
     held_out_score: float | None
     held_out_calibration_error: float | None
+    held_out_calibration_floor: float | None = None
     network: nn.Module = field(repr=False)
 
 

@@ -1,0 +1,33 @@
+"""Log the calibration of each epoch, and of the model, to MLflow.
+
+It needs ``pip install 'calibrant[mlflow]'``. Run it with ``python
+examples/log_to_mlflow.py`` and look at the run with ``mlflow ui --backend-store-uri
+sqlite:///mlflow.db``.
+"""
+
+import mlflow
+
+from calibrant import CalibratedRegressor
+from calibrant.data import load
+from calibrant.training import MLflowLogger
+
+
+def main() -> None:
+    """Train within a run, and add what the model shows on rows that are new."""
+    arm = load("kin8nm")
+    mlflow.set_tracking_uri("sqlite:///mlflow.db")
+    model = CalibratedRegressor(
+        members=1, folds=5, epochs=20, callbacks=[MLflowLogger()], random_state=0
+    )
+    with mlflow.start_run():
+        mlflow.log_params({"members": model.members, "strength": model.strength})
+        model.fit(arm.x[:1000], arm.y[:1000])
+        card = model.evaluate(arm.x[5000:7000], arm.y[5000:7000])
+        error = card.measure("calibration_error")
+        mlflow.log_metrics({"calibration_error": error.value})
+        mlflow.log_metrics({"calibration_floor": error.floor or 0.0})
+    print(card.verdict())
+
+
+if __name__ == "__main__":
+    main()
