@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from calibrant.benchmark import _dask, _processes
+from calibrant import _dask
+from calibrant.benchmark import _processes
 from calibrant.benchmark._worker import _answer, _pack
 from calibrant.benchmark.schedulers import SchedulerError, WorkerDiedError, run_jobs
 from patience import HANGS, HEEDFUL
@@ -234,7 +235,7 @@ def test_a_scheduler_that_is_not_there_is_told(
 ALONE = f"""
 {HEEDFUL}
 import math, sys
-from calibrant.benchmark import _dask
+from calibrant import _dask
 from calibrant.benchmark.schedulers import SchedulerError, run_jobs
 
 _dask.PATIENCE = float(sys.argv[2])
@@ -376,3 +377,20 @@ def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SchedulerError, match=r'pip install "calibrant\[dask\]"'):
         next(run_jobs(math.sqrt, [1.0], scheduler="tcp://127.0.0.1:8786"))
+
+
+def test_what_is_shared_outlives_a_worker(
+    functions: Any, cluster: Any, tmp_path: Path
+) -> None:
+    jobs = [(number, str(tmp_path)) for number in range(4)]
+    shared = bytes(20_000_000)  # more than Dask sends without a warning
+    found = dict(
+        _dask.run_on_dask(
+            functions.die_once_and_add,
+            iter(jobs),
+            address=cluster.scheduler_address,
+            shared=shared,
+        )
+    )
+    assert found == {job: job[0] ** 2 + len(shared) for job in jobs}
+    assert (tmp_path / "tried-2").exists()

@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Generic, TypeVar
 
-from calibrant.benchmark._scheduler_errors import SchedulerError, WorkerDiedError
+from calibrant._dask import SchedulerError, WorkerDiedError
 from calibrant.benchmark._worker import HELLO, work
 
 __all__ = ["run_in_processes"]

@@ -1,42 +1,26 @@
 """What runs in a worker's process: one job after another, until the parent is gone.
 
-Nothing of this library is imported here: a worker starts as fast as its function loads.
+Nothing large is imported here: a worker starts as fast as its function loads.
 """
 
 import contextlib
 import multiprocessing
 import os
 import signal
-import sys
 import threading
-import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
+from calibrant._call import call
+
 __all__ = ["HELLO", "call", "work"]
 
 Job = TypeVar("Job")
-Result = TypeVar("Result")
 
 #: The first message of a worker that has started; no answer is empty.
 HELLO = b""
-
-
-def call(function: Callable[[Job], Result], job: Job) -> Result:
-    """Call ``function(job)`` on one thread; an error carries its traceback as a note.
-
-    A traceback does not travel between processes.
-    """
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)
-    try:
-        return function(job)
-    except Exception as error:
-        error.add_note(f"In the worker:\n{traceback.format_exc()}")
-        raise
 
 
 def work(connection: "Connection[Any, Any]", function: Callable[[Job], object]) -> None:

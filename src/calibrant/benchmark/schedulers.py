@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from calibrant.benchmark._dask import run_on_dask
+from calibrant._dask import SchedulerError, WorkerDiedError, run_on_dask
 from calibrant.benchmark._processes import run_in_processes
-from calibrant.benchmark._scheduler_errors import SchedulerError, WorkerDiedError
 
 __all__ = ["SchedulerError", "WorkerDiedError", "run_jobs"]
 

@@ -34,10 +34,11 @@ __all__ = ["fit"]
 _COLUMNS = "Columns"
 _TEST = "Rows to measure on"
 _MODEL = "The model"
+_RUN = "How it is run"
 # Parameters that have options of their own, which must not contradict each other.
 _OWN_OPTIONS = (
     *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
-    "target_transform",
+    *("target_transform", "scheduler"),
 )
 
 
@@ -151,6 +152,14 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
             rich_help_panel=_MODEL,
         ),
     ] = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
+            "work instead.",
+            rich_help_panel=_RUN,
+        ),
+    ] = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
     delimiter: DelimiterOption = None,
@@ -181,6 +190,7 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
         "epochs": epochs,
         "target_transform": target_transform,
         "bounds": None if lower is None and upper is None else (lower, upper),
+        "scheduler": scheduler,
         **_parameters(more),
     }
     done = fit_table(

@@ -1,11 +1,11 @@
 """calibrant predict: a table with predictions, in the order of its rows."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant.cli._app import one_line_errors
+from calibrant.cli._app import for_the_shell, one_line_errors
 from calibrant.cli._options import (
     DecimalOption,
     DelimiterOption,
@@ -13,7 +13,6 @@ from calibrant.cli._options import (
     MissingOption,
     Model,
     QuietOption,
-    Table,
     ThousandsOption,
     VerboseOption,
     column_names,
@@ -23,20 +22,33 @@ from calibrant.cli._options import (
 )
 from calibrant.cli._voice import Voice
 
+if TYPE_CHECKING:
+    from calibrant.tables import Style
+    from calibrant.workflows.predict_table import TablePrediction
+
 __all__ = ["predict"]
+
+_INTERRUPTED = 130
 
 
 @one_line_errors("No predictions were written.")
 def predict(  # noqa: PLR0913  (one parameter for each option)
     model: Model,
-    table: Table,
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="CSV (also .gz) or Parquet file, or a folder of such files.",
+            show_default=False,
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
             "--out",
             "-o",
-            help="File to write: .csv, .csv.gz, .tsv or .parquet.",
-            show_default="TABLE.predictions.csv",
+            help="File to write: .csv, .csv.gz, .tsv or .parquet; for a folder another "
+            "folder.",
+            show_default="TABLE.predictions.csv, or FOLDER.predictions",
         ),
     ] = None,
     coverage: Annotated[
@@ -65,6 +77,15 @@ def predict(  # noqa: PLR0913  (one parameter for each option)
             help="Write kept texts that a spreadsheet would run as they are.",
         ),
     ] = False,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
+            "files of a folder instead. All must see model, files and output under "
+            "the same paths: a shared file system is needed.",
+            rich_help_panel="How it is run",
+        ),
+    ] = None,
     delimiter: DelimiterOption = None,
     decimal: DecimalOption = None,
     thousands: ThousandsOption = None,
@@ -78,28 +99,72 @@ def predict(  # noqa: PLR0913  (one parameter for each option)
     The file is read in parts, so it may be larger than memory; the output appears only
     when it is complete. Columns are found by name; others than the model's are ignored.
 
+    A folder of files gives a folder of predictions. The same command goes on after an
+    interruption: it leaves out what this model has finished with these options.
+
     Example: calibrant predict model/ new.csv -o out.csv --coverage 0.9 --keep id
     """
     from calibrant.workflows.predict_table import predict_table
 
     voice = Voice(json, quiet, verbose)
     style = style_of(delimiter, decimal, thousands, missing)
-    done = predict_table(
-        model,
-        table,
-        Path(f"{_stem(table)}.predictions.csv") if out is None else out,
-        coverage=numbers(coverage, option="--coverage"),
-        quantiles=numbers(quantiles, option="--quantiles"),
-        keep=column_names(keep, table, style),
-        strict=strict,
-        style=style,
-        neutralize=not keep_formulas,
-        progress=voice.progress,
-    )
+    place = _default(table) if out is None else out
+    try:
+        done = predict_table(
+            model,
+            table,
+            place,
+            coverage=numbers(coverage, option="--coverage"),
+            quantiles=numbers(quantiles, option="--quantiles"),
+            keep=_kept(keep, table, style),
+            strict=strict,
+            style=style,
+            neutralize=not keep_formulas,
+            progress=voice.progress,
+            scheduler=scheduler,
+        )
+    except KeyboardInterrupt:
+        if not table.is_dir():
+            raise
+        typer.echo(
+            f"calibrant: interrupted. Finished files are in {place}; the same command "
+            "goes on.",
+            err=True,
+        )
+        raise typer.Exit(_INTERRUPTED) from None
+    _tell(done, voice)
+
+
+def _tell(done: "TablePrediction", voice: Voice) -> None:
+    from calibrant.tables._words import amount
+
     voice.json(done.to_dict())
     voice.notes(done.notes)
-    voice.say(f"{done.rows:,} rows: {', '.join(done.columns)}")
+    before = f", {len(done.skipped):,} finished before" if done.skipped else ""
+    count = len(done.files) + len(done.skipped)
+    files = f"{amount(count, 'file')}{before}, " if count else ""
+    voice.say(f"{files}{done.rows:,} rows: {', '.join(done.columns)}")
     voice.say(f"Predictions: {done.path}")
+    for failure in done.failures:
+        typer.echo(f"calibrant: {for_the_shell(failure)}", err=True)
+    if done.failures:
+        raise typer.Exit(2)
+
+
+def _default(table: Path) -> Path:
+    """Where predictions go if nobody says where."""
+    if table.is_dir():
+        return Path(f"{table.resolve().name}.predictions")
+    return Path(f"{_stem(table)}.predictions.csv")
+
+
+def _kept(keep: list[str] | None, table: Path, style: "Style") -> tuple[str, ...]:
+    """Read names of columns; those of a folder are the columns of its first file."""
+    if keep and table.is_dir():
+        from calibrant.workflows._folder_files import tables_in
+
+        table = tables_in(table)[0]
+    return column_names(keep, table, style)
 
 
 def _stem(table: Path) -> str:

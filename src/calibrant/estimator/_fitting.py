@@ -143,12 +143,13 @@ def fit_members(
     validation_share
         Share of each member's rows that early stopping looks at, with a patience.
     options
-        Device, callbacks and progress of the training.
+        Device, callbacks and progress of the training; ``by`` is called instead of
+        ``train``.
     """
     generator = torch.Generator().manual_seed(seed)
     random = np.random.default_rng(seed)
     count = len(design.rows)
-    device = torch.device(options.pop("device"))
+    device, by = torch.device(options.pop("device")), options.pop("by", train)
     inputs = center_and_scale(table.x)
     networks = architecture.build(table.x.shape[1], count, generator)
     networks = [network.to(device) for network in networks]
@@ -196,7 +197,7 @@ def fit_members(
         if interrupted:
             # The others must predict too, but nobody waits for them: one epoch each.
             recipe = replace(recipe, epochs=1)
-        histories.append(train(network, rows, recipe, generator=source, **options))
+        histories.append(by(network, rows, recipe, generator=source, **options))
         histories[-1].interrupted |= interrupted
     if not architecture.stacked:
         # A law cannot be brought to the CPU, the module that makes it can.

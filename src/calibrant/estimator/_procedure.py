@@ -1,6 +1,7 @@
 """The steps of a fit: train, choose the strength, recalibrate, look at the order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,6 +9,7 @@ import numpy as np
 import torch
 
 from calibrant.estimator._design import Design, design_for
+from calibrant.estimator._elsewhere import Elsewhere, Untrained
 from calibrant.estimator._fitting import (
     Fitted,
     Table,
@@ -15,6 +17,7 @@ from calibrant.estimator._fitting import (
     fit_recalibrators,
     unseen_laws,
 )
+from calibrant.estimator._members import Members
 from calibrant.estimator._serial import warn_of_order
 from calibrant.estimator._settings import (
     architecture_of,
@@ -25,6 +28,7 @@ from calibrant.estimator._settings import (
 )
 from calibrant.estimator._sweep import Trained, sweep, unseen_pit
 from calibrant.estimator.strength import StrengthPath
+from calibrant.training import History, Recipe
 
 if TYPE_CHECKING:
     from calibrant.estimator.regressor import CalibratedRegressor
@@ -85,30 +89,45 @@ def _choose(
     model: "CalibratedRegressor", table: Table, design: Design, seed: int
 ) -> tuple[Trained, float, StrengthPath | None]:
     """Train with the given strength, or with the one that a sweep chooses."""
-
-    def with_design(chosen: Design) -> Callable[[float], Trained]:
-        return lambda strength: _train(model, table, chosen, strength, seed)
-
     strengths = strengths_of(model)
     if model.strength != "auto":
-        return with_design(design)(strengths[0]), strengths[0], None
-    honest = strategy_of(model) in _HONEST
-    if honest:
-        trained, path = sweep(
-            strengths, with_design(design), table, rule=model.strength_rule
-        )
+        with _trainings(model, table, design, strengths, seed) as train:
+            return train(strengths[0]), strengths[0], None
+    if strategy_of(model) in _HONEST:
+        with _trainings(model, table, design, strengths, seed) as train:
+            trained, path = sweep(strengths, train, table, rule=model.strength_rule)
         return trained, path.chosen, path
     # Without laws for unseen rows in the design itself, folds supply them: folds of the
     # rows to learn from, since a map's rows must not have a say in the strength.
     learned = table.part(design.rows[0])
     folds = _design(model, learned, "cross_fit", seed)
-    _, path = sweep(
-        strengths,
-        lambda strength: _train(model, learned, folds, strength, seed),
-        learned,
-        rule=model.strength_rule,
-    )
-    return with_design(design)(path.chosen), path.chosen, path
+    with _trainings(model, learned, folds, strengths, seed) as train:
+        _, path = sweep(strengths, train, learned, rule=model.strength_rule)
+    with _trainings(model, table, design, [path.chosen], seed) as train:
+        return train(path.chosen), path.chosen, path
+
+
+@contextmanager
+def _trainings(
+    model: "CalibratedRegressor",
+    table: Table,
+    design: Design,
+    strengths: Sequence[float],
+    seed: int,
+) -> Iterator[Callable[[float], Trained]]:
+    """Give what trains the members with one of these strengths, here or elsewhere."""
+
+    def with_laws(members: Members, histories: list[History]) -> Trained:
+        return Trained(members, histories, unseen_laws(members, design, table))
+
+    if model.scheduler is None:
+        yield lambda strength: with_laws(*_train(model, table, design, strength, seed))
+        return
+    untrained = Untrained()
+    members, _ = _train(model, table, design, strengths[0], seed, by=untrained)
+    recipes = {each: _recipe(model, design, each) for each in strengths}
+    with closing(Elsewhere(model, members, untrained, recipes)) as elsewhere:
+        yield lambda strength: with_laws(*elsewhere.train(strength))
 
 
 def _train(
@@ -117,17 +136,21 @@ def _train(
     design: Design,
     strength: float,
     seed: int,
-) -> Trained:
-    members, histories = fit_members(
+    **options: Untrained,
+) -> tuple[Members, list[History]]:
+    return fit_members(
         table,
         design,
         architecture_of(model),
-        recipe_of(model, strength, max(len(rows) for rows in design.rows)),
+        _recipe(model, design, strength),
         seed=seed,
         validation_share=model.validation_share,
-        options=training_options(model, strength),
+        options=training_options(model, strength) | options,
     )
-    return Trained(members, histories, unseen_laws(members, design, table))
+
+
+def _recipe(model: "CalibratedRegressor", design: Design, strength: float) -> Recipe:
+    return recipe_of(model, strength, max(len(rows) for rows in design.rows))
 
 
 def _design(

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from calibrant._checks import InputError, check_between
+from calibrant.estimator._elsewhere import check_scheduler
 from calibrant.estimator._fitting import fresh_recalibrator
 from calibrant.estimator._members import Architecture
 from calibrant.training import Recipe
+from calibrant.training._team import local_device
 
 if TYPE_CHECKING:
     from calibrant.estimator.regressor import CalibratedRegressor
@@ -21,6 +23,7 @@ __all__ = [
     "recipe_of",
     "strategy_of",
     "strengths_of",
+    "training_device",
     "training_options",
 ]
 
@@ -72,8 +75,13 @@ def _check_parts(model: "CalibratedRegressor") -> None:
             "makes a new module, got a module. Many are trained: write "
             "network=lambda features: YourModule(features)."
         )
+    if not isinstance(model.distributed, bool):
+        raise InputError(
+            f"distributed must be True or False, got {model.distributed!r}."
+        )
     if callable(model.callbacks):
         raise InputError("callbacks must be a list of functions, got a function.")
+    check_scheduler(model)
     if str(model.device).startswith("cuda") and not torch.cuda.is_available():
         raise InputError(
             f"device={model.device!r} needs CUDA, which torch does not find here. Use "
@@ -134,13 +142,19 @@ def _batch_size(rows: int) -> int:
     return max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
 
 
-def training_options(model: "CalibratedRegressor", strength: float) -> dict[str, Any]:
-    """Return where it is trained, and who looks on."""
-    device = model.device
+def training_device(model: "CalibratedRegressor") -> str:
+    """Return the device, for each process of a machine its own."""
+    device = str(model.device)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
+    return local_device(device) if model.distributed else device
+
+
+def training_options(model: "CalibratedRegressor", strength: float) -> dict[str, Any]:
+    """Return where it is trained, and who looks on."""
     return {
-        "device": device,
+        "device": training_device(model),
+        "distributed": model.distributed,
         "callbacks": model.callbacks,
         "progress": model.progress,
         "title": f"strength {strength:g}",

@@ -20,10 +20,20 @@ from calibrant.transforms import from_json as transform_from_json
 if TYPE_CHECKING:
     from calibrant.estimator.regressor import CalibratedRegressor
 
-__all__ = ["described", "numbers", "restored_model", "restored_parameters"]
+__all__ = [
+    "described",
+    "from_json_values",
+    "json_values",
+    "numbers",
+    "restored_model",
+    "restored_parameters",
+    "stored_parameters",
+]
 
 # Of other parameters that are objects nothing is needed to predict.
 _NEEDED = ("network", "head")
+# Where a model was trained is nothing of the model.
+_NOT_STORED = ("scheduler",)
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
 
@@ -167,6 +177,29 @@ def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
             "network must make modules with the very weights that were stored, and it "
             f"does not: {error}. Hand in the function that the model was made with."
         ) from None
+
+
+def stored_parameters(model: "CalibratedRegressor") -> dict[str, Any]:
+    """Return the parameters that belong to a model wherever it is."""
+    parameters = model.get_params(deep=False).items()
+    return {name: value for name, value in parameters if name not in _NOT_STORED}
+
+
+def json_values(parameters: Mapping[str, object]) -> dict[str, Any]:
+    """Return parameters as JSON can hold them, for a worker; refuse those it cannot."""
+    values = {name: _plain(value, name) for name, value in parameters.items()}
+    for name, value in values.items():
+        if _is_object(value):
+            raise InputError(
+                f"{name} must be a name or numbers to be told to a Dask worker, got "
+                f"{parameters[name]!r:.60}. Use a name, or leave the scheduler out."
+            )
+    return values
+
+
+def from_json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Undo :func:`json_values`."""
+    return {name: _restored(value) for name, value in values.items()}
 
 
 def _is_object(value: object) -> bool:

@@ -9,7 +9,12 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.estimator._settings import architecture_of
-from calibrant.estimator._state import numbers, restored_model, restored_parameters
+from calibrant.estimator._state import (
+    numbers,
+    restored_model,
+    restored_parameters,
+    stored_parameters,
+)
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.strength import StrengthPath
 from calibrant.storage import read_folder
@@ -98,5 +103,5 @@ def _restored(
         model.strength_path_ = StrengthPath.from_dict(numbers(state["strength_path"]))
     model.history_ = [History(**numbers(each)) for each in state["history"]]
     model.model_ = restored_model(state, arrays, architecture_of(model))
-    model.fitted_parameters_ = dict(model.get_params(deep=False))
+    model.fitted_parameters_ = stored_parameters(model)
     return model

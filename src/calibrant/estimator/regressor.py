@@ -1,8 +1,6 @@
 """A scikit-learn regressor whose uncertainty can be trusted."""
 
-import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -24,15 +22,21 @@ from calibrant.estimator._input import check_arrays, read_features, read_table
 from calibrant.estimator._predictions import LawPredictions
 from calibrant.estimator._procedure import fit_model
 from calibrant.estimator._refresh import refreshed
+from calibrant.estimator._saving import Saved
 from calibrant.estimator._settings import check_settings, paper_settings
-from calibrant.estimator._state import described
+from calibrant.estimator._state import stored_parameters
+from calibrant.estimator._together import common_seed
 from calibrant.scores import Score
-from calibrant.storage import write_folder
 
 __all__ = ["CalibratedRegressor"]
 
 
-class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class CalibratedRegressor(
+    Saved,
+    LawPredictions,
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     r"""Neural regression with calibrated predictive laws, for scikit-learn.
 
     Networks are trained with loss + strength x regularizer, all of them side by side,
@@ -110,6 +114,17 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         Share of each member's rows that early stopping looks at.
     device
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
+    distributed
+        Train with all processes that ``torchrun`` has started, each with its part of
+        every batch (``DistributedDataParallel``). All call ``fit`` with the same rows
+        and get the same model, that of one process to rounding, but for dropout masks.
+        The first one's seed counts; it alone shows progress and calls callbacks.
+    scheduler
+        Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers train the
+        members, 16 or so in a task (all of them with dropout, or heads that are neither
+        Gaussian nor Laplace), and all strengths of ``"auto"`` at once. On like machines
+        the model is that of one thread here, bit for bit; ``history_`` has an entry for
+        each task. Parts must be given by name, without callbacks. Ctrl-C leaves none.
     callbacks
         Called with an ``EpochState`` after each epoch; True ends the training.
     progress
@@ -173,7 +188,7 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
     torch.Size([3])
     """
 
-    def __init__(  # noqa: PLR0913  (scikit-learn's way: one flat list of parameters)
+    def __init__(  # noqa: PLR0913, PLR0915  (scikit-learn's way: one flat list)
         self,
         *,
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
@@ -208,6 +223,8 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         patience: int | None = 30,
         validation_share: float = 0.1,
         device: str = "auto",
+        distributed: bool = False,
+        scheduler: str | None = None,
         callbacks: Sequence[Callable[..., bool | None]] = (),
         progress: bool | None = False,
         random_state: int | np.random.RandomState | None = None,
@@ -244,6 +261,8 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         self.patience = patience
         self.validation_share = validation_share
         self.device = device
+        self.distributed = distributed
+        self.scheduler = scheduler
         self.callbacks = callbacks
         self.progress = progress
         self.random_state = random_state
@@ -314,13 +333,14 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
             self, X, y, sample_weight=sample_weight, groups=groups, time=time
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = common_seed(self, table, seed)
         outcome = fit_model(self, table, seed)
         self.strength_, self.history_ = outcome.strength, outcome.trained.histories
         self.__dict__.pop("strength_path_", None)  # that of a former fit
         if outcome.path is not None:
             self.strength_path_ = outcome.path
         self.model_ = outcome.fitted
-        self.fitted_parameters_ = dict(self.get_params(deep=False))
+        self.fitted_parameters_ = stored_parameters(self)
         return self
 
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
@@ -366,31 +386,3 @@ class CalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # typ
         x, target = check_arrays(read_features(self, X), np.asarray(y))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         return refreshed(self, x, target, recalibrator, seed)
-
-    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the fitted model into a folder, to be read by ``calibrant.load``.
-
-        The folder holds ``model.json`` (readable, with a format version and checksums)
-        and ``arrays.safetensors``. It appears only when it is complete.
-
-        Parameters
-        ----------
-        folder
-            Where; it must not exist yet.
-        overwrite
-            Replace a model that is there.
-
-        Returns
-        -------
-        Path
-            The folder.
-        """
-        check_is_fitted(self, "model_")
-        arrays, description = described(self)
-        return write_folder(
-            folder,
-            arrays=arrays,
-            description=description,
-            kind=type(self).__name__,
-            overwrite=overwrite,
-        )

@@ -121,7 +121,9 @@ def fit_side_by_side(
             found[state.epoch] = copy.deepcopy(state.network)
 
     wanted = tuple(sorted(wanted))
-    settings = copy.copy(model).set_params(epochs=wanted[-1], callbacks=[look])
+    settings = copy.copy(model).set_params(
+        epochs=wanted[-1], callbacks=[look], distributed=False
+    )
     strength = strengths_of(settings)[0]
     table = Table(x, y, Blocks(np.arange(len(y))))
     each = [part for part in rows for _ in range(model.members)]
@@ -153,13 +155,15 @@ def _check(
         "recalibrate_on": model.recalibrate_on is not None,
         "patience": model.patience is not None,
         "schedule": len(epochs) > 1 and model.schedule != "constant",
+        "scheduler": model.scheduler is not None,
     }
     for name, wrong in unfit.items():
         if wrong:
             raise InputError(
                 "models are fitted side by side with a network by name, a number as "
-                "strength, recalibrate_on=None, patience=None and, for several epochs, "
-                f'schedule="constant"; got {name}={getattr(model, name)!r}.'
+                "strength, recalibrate_on=None, patience=None, scheduler=None and, for "
+                f'several epochs, schedule="constant"; got {name}='
+                f"{getattr(model, name)!r}."
             )
     sizes = {len(part) for part in rows}
     if len(sizes) != 1 or min(epochs) < 1:

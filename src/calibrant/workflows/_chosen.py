@@ -36,6 +36,11 @@ def chosen_regressor(
         )
     if "random_state" in settings:
         raise InputError("random_state is set by the seed, for the rows set aside too.")
+    if settings.get("distributed"):
+        raise InputError(
+            "distributed training is for CalibratedRegressor in a script of your own: "
+            "here all processes would write to one folder."
+        )
     default = CalibratedRegressor().get_params(deep=False)
     for name, value in settings.items():
         _check_type(name, value, default[name])

@@ -33,6 +33,7 @@ from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels, style_notes
 from calibrant.workflows._making import checksum, versions
 from calibrant.workflows._page_path import page_path
+from calibrant.workflows._wishes import Wishes
 from calibrant.workflows.measured import (
     Measured,
     judgment,
@@ -40,7 +41,7 @@ from calibrant.workflows.measured import (
     own_report,
     plain_words,
 )
-from calibrant.workflows.predict_table import CHUNK, Wishes
+from calibrant.workflows.predict_table import CHUNK
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,9 +1,11 @@
 """From a model and a table to predictions, chunk by chunk."""
 
+import functools
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +13,17 @@ import numpy as np
 
 from calibrant._checks import InputError
 from calibrant._progress import Bar
-from calibrant.distributions.base import AbstractDistribution
+from calibrant._version import __version__
 from calibrant.estimator.table_model import TableModel
 from calibrant.tables import Batch, Findings, Source, Style, TableWriter
 from calibrant.tables._words import amount
+from calibrant.workflows._folder import FileJob, check_seen, predict_files
+from calibrant.workflows._folder_files import as_folder, out_folder, tables_in
+from calibrant.workflows._folder_ledger import signature
 from calibrant.workflows._given import as_names, as_numbers
 from calibrant.workflows._labeled import style_notes
 from calibrant.workflows._model import as_model
+from calibrant.workflows._wishes import Wishes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,8 +32,8 @@ __all__ = ["TablePrediction", "predict_table"]
 
 #: Rows that are predicted at once: what they need fits into 200 MB with 25 members.
 CHUNK = 16_384
-# Of a level; farther out a law is all assumption.
-_OUTERMOST = 1e-6
+# What only the predictions of a folder have.
+_OF_FOLDER = ("files", "skipped", "failures")
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,13 @@ class TablePrediction:
     notes
         What was unusual: bad cells, unknown categories, values beyond the training's.
     path
-        The file that was written, if one was.
+        The file that was written, if one was; of a folder of tables the folder.
     table
         The predictions as a table of pyarrow, if no file was asked for.
+    files, skipped
+        Of a folder: names of the files that were predicted now, and by a former call.
+    failures
+        Of a folder: what was wrong with files that could not be predicted.
     """
 
     rows: int
@@ -53,88 +63,20 @@ class TablePrediction:
     notes: tuple[str, ...]
     path: Path | None = None
     table: "pa.Table | None" = None
+    files: tuple[str, ...] = ()
+    skipped: tuple[str, ...] = ()
+    failures: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the table as plain dictionaries, lists and numbers."""
-        return {
+        plain = {
             "predictions": None if self.path is None else str(self.path),
             "rows": self.rows,
             "columns": list(self.columns),
             "notes": list(self.notes),
         }
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """Which numbers each row gets.
-
-    Attributes
-    ----------
-    coverages
-        Of central intervals.
-    quantiles
-        Levels.
-    keep
-        Columns of the input to write as well.
-    """
-
-    coverages: tuple[float, ...]
-    quantiles: tuple[float, ...]
-    keep: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        for name, values in (
-            ("coverage", self.coverages),
-            ("quantiles", self.quantiles),
-        ):
-            for value in values:
-                if not 0 < value < 1:
-                    percent = f" Write {value / 100:g} for {value:g} %."
-                    hint = percent if 1 <= value < 100 else ""
-                    raise InputError(
-                        f"{name} must lie strictly between 0 and 1, got {value:g}."
-                        f"{hint}"
-                    )
-        for level in self.levels:
-            if not _OUTERMOST <= level <= 1 - _OUTERMOST:
-                raise InputError(
-                    f"quantiles farther out than {_OUTERMOST:g} are not predicted, got "
-                    f"a level of {level:.12g}: no table has taught them."
-                )
-
-    @property
-    def levels(self) -> list[float]:
-        """All levels at which quantiles are needed, ascending."""
-        ends = [
-            level
-            for coverage in self.coverages
-            for level in (0.5 - coverage / 2, 0.5 + coverage / 2)
-        ]
-        return sorted({round(level, 12) for level in (*ends, *self.quantiles)})
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the columns that are made."""
-        return ("mean", "std", *self._places())
-
-    def _places(self) -> dict[str, float]:
-        """Column to the level of its quantile."""
-        places = {}
-        for coverage in self.coverages:
-            percent = f"{100 * coverage:.10g}"
-            places[f"lower_{percent}"] = 0.5 - coverage / 2
-            places[f"upper_{percent}"] = 0.5 + coverage / 2
-        return places | {f"q{level:.10g}": level for level in self.quantiles}
-
-    def numbers(self, law: AbstractDistribution) -> dict[str, Any]:
-        """Return the columns for a chunk of rows, each of shape ``(n,)``."""
-        columns = {"mean": law.mean.numpy(), "std": law.stddev.numpy()}
-        if self.levels:
-            found = law.quantiles(self.levels).numpy()
-            index = {level: place for place, level in enumerate(self.levels)}
-            for name, level in self._places().items():
-                columns[name] = found[:, index[round(level, 12)]]
-        return columns
+        of_folder = {n: list(getattr(self, n)) for n in _OF_FOLDER}
+        return plain | of_folder if any(of_folder.values()) else plain
 
 
 def predict_table(  # noqa: PLR0913  (one parameter for each option of the command)
@@ -149,11 +91,18 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
     style: Style | None = None,
     neutralize: bool = True,
     progress: bool | None = None,
+    scheduler: str | None = None,
 ) -> TablePrediction:
     """Predict mean, spread, intervals and quantiles of each row, in their order.
 
     A file is read and written in chunks, so it may be larger than memory, and the
     output appears under its name only when it is complete.
+
+    A folder of files gives a folder of predictions, a file for each under its name. A
+    file that cannot be predicted leaves the others alone, and is told in ``failures``.
+    The same call goes on after an interruption: files are left out whose predictions
+    were made from the same input (by size and time of writing) with the same model and
+    options, as ``_predictions.jsonl`` beside them says; others are made again.
 
     Parameters
     ----------
@@ -161,9 +110,11 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
         A :class:`TableModel`, or its folder.
     table
         A path of a CSV (also .gz) or Parquet file, a data frame, or columns by name,
-        with the columns that the model needs, in any order; others are ignored.
+        with the columns that the model needs, in any order; others are ignored. Or a
+        folder of CSV files or of Parquet files; then ``model`` must be a folder too.
     out
-        File to write, .csv, .csv.gz, .tsv or .parquet; None returns a table.
+        File to write, .csv, .csv.gz, .tsv or .parquet; None returns a table. For a
+        folder of tables another folder.
     coverage
         Of central intervals: 0.9 makes ``lower_90`` and ``upper_90``.
     quantiles
@@ -178,6 +129,10 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
         Put an apostrophe before kept texts which a spreadsheet would run as formulas.
     progress
         Show progress; None for a terminal only.
+    scheduler
+        Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers predict the
+        files of a folder. They must see model, files and output under the same paths,
+        on a file system that all machines share.
 
     Examples
     --------
@@ -194,6 +149,21 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
         as_numbers(quantiles, what="quantiles"),
         as_names(keep, what="keep"),
     )
+    folder = as_folder(table)
+    if folder is not None:
+        options = {
+            **asdict(wishes),
+            "strict": strict,
+            "neutralize": neutralize,
+            "style": asdict(style or Style()),
+        }
+        places = (folder, out, model)
+        return _of_folder(loaded, places, wishes, options, (scheduler, progress))
+    if scheduler is not None:
+        raise InputError(
+            f"a scheduler shares out the files of a folder, got one table and "
+            f"{scheduler!r:.60}. Leave the scheduler out, or cut the table into files."
+        )
     source = loaded.open(table, style=style)
     source.check_columns(wishes.keep)
     _check_names(wishes)
@@ -225,6 +195,78 @@ def predict_table(  # noqa: PLR0913  (one parameter for each option of the comma
         path=None if out is None else Path(out),
         table=_joined(parts) if out is None else None,
     )
+
+
+def _of_folder(
+    model: TableModel,
+    places: tuple[Path, Any, Any],
+    wishes: Wishes,
+    options: Mapping[str, Any],
+    runner: tuple[str | None, bool | None],
+) -> TablePrediction:
+    """Predict the files of a folder into another, by the model of a third one."""
+    folder, out, home = places
+    scheduler, progress = runner
+    _check_names(wishes)
+    sources = tables_in(folder)
+    out, home = out_folder(out, folder, home)
+    done = predict_files(
+        sources,
+        out,
+        home,
+        # Only a worker has to read the model again for each file.
+        predict_file
+        if scheduler is not None
+        else functools.partial(predict_file, model=model),
+        options=options,
+        scheduler=scheduler,
+        progress=progress,
+    )
+    return TablePrediction(
+        rows=done.rows,
+        columns=wishes.names,
+        notes=tuple(done.notes),
+        path=out,
+        **{name: tuple(getattr(done, name)) for name in _OF_FOLDER},
+    )
+
+
+def predict_file(job: FileJob, model: TableModel | None = None) -> dict[str, Any]:
+    """Predict one file of a folder, in a worker or here.
+
+    Parameters
+    ----------
+    job
+        Which, and how.
+    model
+        None reads the one that the job names.
+
+    Returns
+    -------
+    dict
+        Number of rows, notes, and what the file of predictions is like.
+    """
+    check_seen(job)
+    options = json.loads(job.options)
+    style, wishes = options.pop("style"), ("coverages", "quantiles", "keep")
+    coverage, quantiles, keep = (options.pop(name) for name in wishes)
+    done = predict_table(
+        job.model if model is None else model,
+        job.source,
+        job.target,
+        coverage=coverage,
+        quantiles=quantiles,
+        keep=keep,
+        style=Style(**style),
+        progress=False,
+        **options,
+    )
+    return {
+        "rows": done.rows,
+        "notes": list(done.notes),
+        "output": signature(Path(job.target)),
+        "calibrant": __version__,
+    }
 
 
 def _check_names(wishes: Wishes) -> None:

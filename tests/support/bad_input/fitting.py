@@ -244,6 +244,11 @@ _TEST = (
     ),
 )
 _MODEL = (
+    _option(
+        "distributed training from the command line",
+        "--set distributed=True",
+        "a script of your own",
+    ),
     _option("a misspelled network", "--network deep_ensembel", "deep_ensemble"),
     _option("a misspelled recalibrator", "--recalibrator bta", "beta"),
     _option("--strength that is no number", "--strength strong", "strong"),

@@ -128,6 +128,41 @@ _OPTIONS = (
     ),
     _option("--quantiles beyond 1", "--quantiles 5", "0.05"),
     Case(
+        kind="an empty folder to predict",
+        command="predict model parts -o out",
+        files={"parts/.keep": ""},
+        says="and there are none",
+    ),
+    Case(
+        kind="a folder to predict with files of several kinds",
+        command="predict model parts -o out",
+        files={"parts/a.csv": houses(), "parts/b.parquet": b"PAR1"},
+        says="Move the others away",
+    ),
+    Case(
+        kind="a folder to predict with files that are no tables",
+        command="predict model parts -o out",
+        files={"parts/a.csv": houses(), "parts/thesis.docx": b"years of work"},
+        says="thesis.docx",
+    ),
+    Case(
+        kind="predictions of a folder that would go into the same folder",
+        command="predict model parts -o parts",
+        files={"parts/a.csv": houses()},
+        says="not the input",
+    ),
+    Case(
+        kind="predictions of a folder that would go to a file",
+        command="predict model parts -o houses.csv",
+        files={"parts/a.csv": houses()},
+        says="this is a file",
+    ),
+    Case(
+        kind="--scheduler for one file",
+        command="predict model houses.csv --scheduler tcp://host:8786",
+        says="Leave the scheduler out",
+    ),
+    Case(
         kind="no table to predict", command="predict model", says="table", foreign=True
     ),
     Case(

@@ -1,4 +1,4 @@
-"""Jobs on a Dask cluster."""
+"""Many jobs by one function on a Dask cluster."""
 
 import contextlib
 import itertools
@@ -7,13 +7,19 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, TypeVar
 
-from calibrant.benchmark._scheduler_errors import SchedulerError, WorkerDiedError
-from calibrant.benchmark._worker import call
+from calibrant._call import call, same
+from calibrant._checks import InputError
 
 if TYPE_CHECKING:
     from distributed import Client, Future
 
-__all__ = ["run_on_dask"]
+__all__ = [
+    "SchedulerError",
+    "WorkerDiedError",
+    "check_address",
+    "explained",
+    "run_on_dask",
+]
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -24,38 +30,87 @@ PATIENCE = 10
 LOOK = 1.0
 
 
+class SchedulerError(InputError):
+    """Workers cannot be reached or started. The text says why and what to do."""
+
+
+class WorkerDiedError(RuntimeError):
+    """A job took its worker down with it, again and again."""
+
+
+def explained(error: Exception) -> Exception:
+    """Return an error that says what to do where a machine lacks this library."""
+    # Dask's own is for a scheduler that cannot read what it is sent.
+    if isinstance(error, ImportError) or "different environments" in str(error):
+        return SchedulerError(
+            "scheduler and workers must load this library, and one cannot: "
+            f"{' '.join(str(error).split())} Install calibrant on every machine of the "
+            "cluster, in the same version as here."
+        )
+    return error
+
+
 def run_on_dask(
-    function: Callable[[Job], Result], jobs: Iterator[Job], *, address: str
+    function: Callable[..., Result],
+    jobs: Iterator[Job],
+    *,
+    address: str,
+    shared: object = None,
 ) -> Iterator[tuple[Job, Result | Exception]]:
     """Yield each job with its result as they come, two at a time for each thread.
 
     The second one is there when the first ends; more results would only wait in memory.
-    An address that cannot be one is refused at once, before anyone is asked.
+    An address that cannot be one is refused at once, before anyone is asked. Closing
+    the iterator takes all jobs back that have not begun.
+
+    Parameters
+    ----------
+    function
+        At the top level of a module that the workers can import. It is called with a
+        job, and with what is shared if anything is.
+    jobs
+        Taken one by one, each when there is room for it.
+    address
+        Of a Dask scheduler, as ``"tcp://host:8786"``.
+    shared
+        What all jobs need. It goes to the scheduler once, and to each worker once.
     """
-    _check_address(address)
-    return _results(function, jobs, address)
+    check_address(address)
+    return _results(function, jobs, address, shared)
 
 
 def _results(
-    function: Callable[[Job], Result], jobs: Iterator[Job], address: str
+    function: Callable[..., Result], jobs: Iterator[Job], address: str, shared: object
 ) -> Iterator[tuple[Job, Result | Exception]]:
     with contextlib.closing(_connect(address)) as client:
+        more = () if shared is None else (_held(client, shared),)
         suspects: list[Job] = []
-        for job, outcome in _run(client, function, jobs, address):
+        for job, outcome in _run(client, function, jobs, address, more):
             if isinstance(outcome, WorkerDiedError):
                 suspects.append(job)
             else:
                 yield job, outcome
         # Dask blames all jobs that a dead worker had. Alone, each shows what it does.
         for job in suspects:
-            yield from _run(client, function, iter([job]), address)
+            yield from _run(client, function, iter([job]), address, more)
+
+
+def _held(client: "Client", shared: object) -> "Future[object]":
+    """Let the cluster hold something that is made again if its worker dies."""
+    import dask
+
+    # Dask advises to scatter large data, which a dead worker would take along.
+    largest = {"distributed.admin.large-graph-warning-threshold": "1 PB"}
+    with dask.config.set(largest):
+        return client.submit(same, shared, pure=False)
 
 
 def _run(
     client: "Client",
-    function: Callable[[Job], Result],
+    function: Callable[..., Result],
     jobs: Iterator[Job],
     address: str,
+    more: tuple["Future[object]", ...] = (),
 ) -> Iterator[tuple[Job, Result | Exception]]:
     running: dict[object, tuple[Job, Future[Result]]] = {}
     finished: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
@@ -63,7 +118,7 @@ def _run(
     def fill() -> None:
         room = max(0, _room(client, address) - len(running))
         for job in itertools.islice(jobs, room):
-            future = client.submit(call, function, job, pure=False)
+            future = client.submit(call, function, job, *more, pure=False)
             # Held on to, since Dask drops what nobody has a hold of.
             running[future.key] = job, future
             future.add_done_callback(finished.put)
@@ -98,7 +153,7 @@ def _wait(
                 raise _lost(address) from None
 
 
-def _check_address(address: str) -> None:
+def check_address(address: str) -> None:
     """Refuse what Dask could not connect to, whoever runs."""
     try:
         from distributed.comm.addressing import parse_address, parse_host_port
@@ -174,5 +229,5 @@ def _outcome(future: "Future[Result]", address: str) -> Result | Exception:
 def _lost(address: str) -> SchedulerError:
     return SchedulerError(
         f"the connection to the Dask scheduler at {address} was lost. What was "
-        "finished before is safe: start the scheduler and run the same command again."
+        "written before is safe: start the scheduler and run the same again."
     )
