@@ -206,15 +206,13 @@ def page(found: list[Run]) -> str:
 
 
 def readme(found: list[Run]) -> str:
-    """Fill the README's table: everything that has a target."""
-    lines = ["| work | against | target | measured |", "|:--|:--|:--|:--|"]
+    """Fill the README's table: all of it, without the spread."""
+    lines = ["| work | against | target | measured | met |", "|:--|:--|:--|:--|:--|"]
     for key, first in found[-1]["contests"].items():
-        if first["goal"]:
-            each = [
-                run["contests"][key]["text"] for run in found if key in run["contests"]
-            ]
-            cells = [first["work"], first["against"], first["goal"], ", ".join(each)]
-            lines.append("| " + " | ".join(cells) + " |")
+        each = [run["contests"][key] for run in found if key in run["contests"]]
+        texts = ", ".join(outcome["text"] for outcome in each)
+        cells = [first["work"], first["against"], first["goal"], texts, _met(each)]
+        lines.append("| " + " | ".join(cells) + " |")
     table = "\n" + "\n".join(lines) + "\n\n"
     return BLOCK.sub(
         lambda block: block[1] + table + block[2], README.read_text("utf-8")

@@ -3,13 +3,15 @@
 import sys
 import tarfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from calibrant import __version__
 
 #: A wheel is downloaded by everybody: it holds nine data sets and no more.
 LARGEST_WHEEL = 4_000_000
-_IN_WHEEL = ("calibrant/py.typed", "calibrant/__init__.pyi", "calibrant/data/files/")
+_ENDS = ("-py3-none-any.whl", ".tar.gz")
+_PACKAGE = Path(__file__).parents[1] / "src" / "calibrant"
 _IN_SOURCES = ("README.md", "CHANGELOG.md", "LICENSE", "NOTICE", "tests/conftest.py")
 
 
@@ -24,14 +26,21 @@ def faults(folder: Path) -> list[str]:
     found = [
         f"{each.name} is not of version {__version__}"
         for each in (wheel, source)
-        if not each.name.startswith(f"calibrant-{__version__}")
+        if not each.name.startswith(
+            tuple(f"calibrant-{__version__}{end}" for end in _ENDS)
+        )
     ]
     size = wheel.stat().st_size
     if size >= LARGEST_WHEEL:
         found.append(f"{wheel.name} has {size:,} bytes, at most {LARGEST_WHEEL:,}")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
-    found += _missing(wheel, names, _IN_WHEEL)
+    wanted = [
+        f"calibrant/{path.relative_to(_PACKAGE).as_posix()}"
+        for path in _PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    ]
+    found += _missing(wheel, names, wanted)
     found += [
         f"{wheel.name} holds {name}"
         for name in names
@@ -42,12 +51,9 @@ def faults(folder: Path) -> list[str]:
     return found + _missing(source, inner, _IN_SOURCES)
 
 
-def _missing(path: Path, names: list[str], wanted: tuple[str, ...]) -> list[str]:
-    return [
-        f"{path.name} lacks {each}"
-        for each in wanted
-        if not any(name.startswith(each) for name in names)
-    ]
+def _missing(path: Path, names: list[str], wanted: Iterable[str]) -> list[str]:
+    there = set(names)
+    return [f"{path.name} lacks {each}" for each in wanted if each not in there]
 
 
 def main() -> int:

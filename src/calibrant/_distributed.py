@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
-from torch.autograd.function import once_differentiable
 
-from calibrant._checks import InputError
+from calibrant._checks import InputError, UnsupportedError, check_rows_last
 
 __all__ = [
     "Group",
@@ -23,6 +22,8 @@ __all__ = [
 #: A process group of torch; None stands for the group of all.
 Group = Any
 
+# Gloo's errors are plain ones that name its source files.
+_CONNECTION = ("gloo", "NCCL", "Connection", "TCPStore", "imed out", "timeout")
 # What a rank that failed says instead of its number of rows.
 _FAILED = -1
 
@@ -37,8 +38,8 @@ def gathers(wished: bool | None, *, training: bool, group: Group = None) -> bool
     Parameters
     ----------
     wished
-        False for never. None: in training mode, in a group of two or more. True: always
-        in a group, and without one an error.
+        False for never. None: in training mode, with gradients, in a group of two or
+        more. True: always in a group, and without one an error.
     training
         Whether the module is in training mode: what only some processes call, such as
         a look at validation rows, must not wait for the others.
@@ -56,7 +57,11 @@ def gathers(wished: bool | None, *, training: bool, group: Group = None) -> bool
                 "torch.distributed.init_process_group() first."
             )
         return False
-    return bool(wished or training) and distributed.get_world_size(group) > 1
+    size = distributed.get_world_size(group)
+    if wished and size < 1:
+        raise InputError("distributed=True in a process that is not of its group.")
+    learns = training and torch.is_grad_enabled()
+    return bool(wished or learns) and size > 1
 
 
 @contextmanager
@@ -65,12 +70,21 @@ def collective(action: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # all of torch.distributed's are of this kind
+        if not _speaks_of_others(error):
+            raise
         raise LostRankError(
             f"the processes could not {action}: another one has ended, or has not come "
             "here within the timeout of the process group. All must call the same "
             "things equally often; the one that fell out says why in its own output. "
             f"({_first_line(error)})"
         ) from error
+
+
+def _speaks_of_others(error: RuntimeError) -> bool:
+    """Tell the faults of a connection from those of a network's own code."""
+    if isinstance(error, distributed.DistError):
+        return True
+    return any(word in str(error) for word in _CONNECTION)
 
 
 def _first_line(error: Exception) -> str:
@@ -90,7 +104,9 @@ def announced(device: torch.device, group: Group = None) -> Iterator[None]:
         raise
 
 
-def gather_rows(values: Tensor, group: Group = None) -> Tensor:
+def gather_rows(
+    values: Tensor, group: Group = None, *, single_rows: bool = True
+) -> Tensor:
     r"""Join the rows of all processes, in the order of their ranks.
 
     Each process computes the same function of the joined rows, and its own rows get the
@@ -110,6 +126,9 @@ def gather_rows(values: Tensor, group: Group = None) -> Tensor:
         Shape ``(..., n)``; n may differ between processes and be 0, but not everywhere.
     group
         The process group; None for all processes.
+    single_rows
+        Whether one row of each process makes sense. Without it ``(fields, n, 1)`` is
+        refused everywhere: most likely the axis of rows is not the last one.
 
     Returns
     -------
@@ -133,6 +152,8 @@ def gather_rows(values: Tensor, group: Group = None) -> Tensor:
         )
     if int(sizes.sum()) == 0:
         raise InputError("a regularizer compares many rows, and no process has any.")
+    if not single_rows and bool((sizes == 1).all()):
+        check_rows_last(values.shape[1:], name="each process's batch")
     joined: Tensor = _Rows.apply(values, sizes.tolist(), group)  # type: ignore[no-untyped-call]
     return joined
 
@@ -162,6 +183,10 @@ class _Rows(torch.autograd.Function):
         return torch.cat(cut, -1)
 
     @staticmethod
-    @once_differentiable  # a second derivative would need the rows of others
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
+        if torch.is_grad_enabled() and gradient.requires_grad:
+            raise UnsupportedError(
+                "second derivatives need the rows of other processes, which have none "
+                "here. Take them with distributed=False."
+            )
         return gradient[..., ctx.place] * ctx.processes, None, None

@@ -81,6 +81,7 @@ def undisturbed(plan_file: Path) -> list[Record]:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_killed_twice_it_ends_with_the_same_ledger(
     plan_file: Path, undisturbed: list[Record], tmp_path: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_killed_twice_it_ends_with_the_same_ledger(
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_two_processes_share_one_ledger(
     plan_file: Path, undisturbed: list[Record], tmp_path: Path
 ) -> None:
@@ -121,6 +123,7 @@ def test_local_processes_give_the_same_ledger(
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_a_dask_cluster_gives_the_same_ledger_though_a_worker_dies(
     plan_file: Path, undisturbed: list[Record], tmp_path: Path
 ) -> None:
@@ -247,6 +250,7 @@ def test_a_table_that_changed_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.heavy
 def test_an_interrupted_run_records_nothing_half_done(
     plan_file: Path, undisturbed: list[Record], tmp_path: Path
 ) -> None:

@@ -104,10 +104,42 @@ def plain_parameters(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
         yield name.removeprefix("module."), each
 
 
-def member_weights(**options: Any) -> dict[str, Tensor]:
+class Own(nn.Module):
+    """A module with running statistics, and a parameter that is not used."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, raw = self.layers(x).unbind(-1)
+        return mean, 0.1 + nn.functional.softplus(raw)
+
+
+class Faulty(Own):
+    """Spoils what its own backward pass needs."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        mean, spread = super().forward(x)
+        return mean.exp().add_(1), spread
+
+
+def own_weights(module: nn.Module) -> dict[str, Tensor]:
+    """Train a module of one's own; return all that it holds."""
+    x, y = rows(48)
+    everything = [torch.arange(48)]
+    data = TrainingData(x=x, y=y[None], rows=everything, held_out=everything)
+    source = torch.Generator().manual_seed(1)
+    recipe = Recipe(epochs=3, batch_size=16, strength=1.0, patience=2)
+    train(module, data, recipe, generator=source, distributed=True)
+    return {name: each.detach().clone() for name, each in module.state_dict().items()}
+
+
+def member_weights(*, seed: int = 1, **options: Any) -> dict[str, Tensor]:
     """Train an ensemble by the library's own loop, in batches that leave one row."""
     x, y = rows(49)
-    source = torch.Generator().manual_seed(1)
+    source = torch.Generator().manual_seed(seed)
     stack = DeepEnsemble(3, members=2, hidden=(8,), generator=source).double()
     data = TrainingData(
         x=x,
@@ -134,6 +166,7 @@ def member_weights(**options: Any) -> dict[str, Tensor]:
 def estimator_predictions(**options: Any) -> Tensor:
     """Fit the estimator; return means and 90 % intervals, shape ``(n, 3)``."""
     x, y = (each.numpy() for each in rows(60))
+    x = np.asfortranarray(x)  # as those of a data frame
     model = CalibratedRegressor(
         members=1, folds=2, hidden=(8,), epochs=8, patience=4, **options
     )
@@ -160,6 +193,7 @@ def equality(rank: int, size: int) -> dict[str, Tensor]:
     tensors |= {f"train: {k}": v for k, v in member_weights(distributed=True).items()}
     # Another seed in each process: the first one's counts.
     tensors["estimator"] = estimator_predictions(distributed=True, random_state=rank)
+    tensors |= {f"own: {key}": value for key, value in own_weights(Own()).items()}
     return tensors
 
 
@@ -176,11 +210,28 @@ def refusals(rank: int) -> dict[str, str]:
         QuantileRegularizer()(stack, y)
     with told(texts, "no rows at all"):
         QuantileRegularizer()(torch.distributions.Normal(x[:0, 0], 1.0), y[:0])
+    with told(texts, "columns"):
+        column = torch.distributions.Normal(x[:, :1], 1.0)
+        QuantileRegularizer()(column, y.unsqueeze(1))
+    with told(texts, "second derivatives"):
+        mean = x[:, 0].clone().requires_grad_()
+        value = QuantileRegularizer("cramer_von_mises")((mean, torch.ones(N)), y)
+        torch.autograd.grad(value, mean, create_graph=True)
+    model = CalibratedRegressor(epochs=1, distributed=True)
     with told(texts, "other rows"):
-        model = CalibratedRegressor(epochs=1, distributed=True)
         model.fit(x.numpy(), y.numpy() + rank)
-    # In evaluation mode a process may be alone.
-    texts["evaluation"] = str(float(QuantileRegularizer().eval()(law, y)))
+    with told(texts, "other groups"):
+        model.fit(x.numpy(), y.numpy(), groups=np.arange(N) // (4 + rank))
+    with told(texts, "other settings"):
+        model.set_params(learning_rate=1e-3 * (1 + rank)).fit(x.numpy(), y.numpy())
+    with told(texts, "other generators"):
+        member_weights(distributed=True, seed=rank)
+    with told(texts, "own fault"):
+        own_weights(Faulty())
+    if rank == 0:  # alone: without gradients, and in evaluation mode
+        with torch.no_grad():
+            QuantileRegularizer()(law, y)
+        QuantileRegularizer().eval()(law, y)
     return texts
 
 

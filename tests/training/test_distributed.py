@@ -1,6 +1,7 @@
 """Several processes learn what one learns from all of their rows."""
 
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -48,7 +49,7 @@ def together(
 ) -> Outcome:
     folder = tmp_path_factory.mktemp("together")
     process = subprocess.Popen(
-        [sys.executable, SCRIPT, str(request.param), str(folder)],
+        [sys.executable, "-W", "error", SCRIPT, str(request.param), str(folder)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -111,14 +112,26 @@ def test_the_estimator_predicts_what_that_of_one_process_predicts(
         near(together.tensors(rank)["estimator"], expected, 1e-3)  # float32 networks
 
 
+def test_a_module_of_ones_own_is_the_same_in_all_processes(together: Outcome) -> None:
+    first = together.tensors(0)
+    own = [key for key in first if key.startswith("own: ")]
+    assert "own: layers.1.running_mean" in own
+    for rank in range(1, len(together.codes)):
+        for key in own:
+            assert together.tensors(rank)[key].equal(first[key])
+
+
 def test_a_fault_of_one_process_is_told_by_all(together: Outcome) -> None:
     for rank, texts in together.survivors().items():
         own = "InputError" if rank == 1 else "LostRankError: rank 1 refused its batch"
         assert texts["one bad batch"].startswith(own)
         assert "must differ in their number of rows only" in texts["another shape"]
         assert "no process has any" in texts["no rows at all"]
-        assert "those of rank 1 are not those of rank 0" in texts["other rows"]
-        assert float(texts["evaluation"]) > 0
+        assert "n rows on the last axis" in texts["columns"]
+        assert texts["second derivatives"].startswith("UnsupportedError")
+        for key in ("other rows", "other groups", "other settings", "other generators"):
+            assert "those of rank 1 are not those of rank 0" in texts[key]
+        assert texts["own fault"].startswith("RuntimeError")
 
 
 def test_a_killed_process_ends_the_others_with_an_error(together: Outcome) -> None:
@@ -146,6 +159,13 @@ def test_without_a_group_it_must_be_made_first() -> None:
 def test_without_torchrun_the_estimator_says_how_to_start() -> None:
     x, y = (each.numpy() for each in rank_jobs.rows())
     with pytest.raises(InputError, match="torchrun --nproc-per-node 2"):
+        CalibratedRegressor(epochs=1, distributed=True).fit(x, y)
+
+
+def test_a_worker_of_another_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (each.numpy() for each in rank_jobs.rows())
+    monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
+    with pytest.raises(InputError, match="n_jobs=1"):
         CalibratedRegressor(epochs=1, distributed=True).fit(x, y)
 
 

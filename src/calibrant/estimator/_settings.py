@@ -4,6 +4,7 @@ import math
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from calibrant._checks import InputError, check_between
@@ -75,7 +76,7 @@ def _check_parts(model: "CalibratedRegressor") -> None:
             "makes a new module, got a module. Many are trained: write "
             "network=lambda features: YourModule(features)."
         )
-    if not isinstance(model.distributed, bool):
+    if not isinstance(model.distributed, bool | np.bool_):
         raise InputError(
             f"distributed must be True or False, got {model.distributed!r}."
         )

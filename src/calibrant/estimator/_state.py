@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,13 +63,15 @@ def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str
         "strength": model.strength_,
         "strength_path": _path(model),
         "history": [_finite(vars(each)) for each in model.history_],
-        "transforms": [_text(each) for each in distinct],
+        "transforms": [_text(each, transform_from_json) for each in distinct],
         "transform_of_member": [places[id(each)] for each in members.transforms],
         "units": [
             {"members": list(unit.members), "weight": unit.weight}
             for unit in fitted.units
         ],
-        "recalibrators": [_text(each) for each in fitted.recalibrators],
+        "recalibrators": [
+            _text(each, recalibrator_from_json) for each in fitted.recalibrators
+        ],
         "cut_first": members.bounds is not None,
         "bounds": _plain(members.bounds or fitted.bounds, "bounds"),
     }
@@ -273,7 +275,8 @@ def _path(model: "CalibratedRegressor") -> Any:  # noqa: ANN401
     return None if path is None else _finite(path.to_dict())
 
 
-def _text(part: Any) -> str | None:  # noqa: ANN401
+def _text(part: Any, read: Callable[[str], object]) -> str | None:  # noqa: ANN401
+    """JSON of a part of the model, which must be readable again."""
     if part is None:
         return None
     if not hasattr(part, "to_json"):
@@ -282,6 +285,13 @@ def _text(part: Any) -> str | None:  # noqa: ANN401
             "and put its class into the table of its kind under its name."
         )
     text: str = part.to_json()
+    try:
+        read(text)
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{type(part).__name__} cannot be stored: what its to_json() gives cannot "
+            f"be read again ({error})"
+        ) from error
     return text
 
 

@@ -6,7 +6,7 @@ import torch
 
 from calibrant.estimator._fitting import Table
 from calibrant.estimator._settings import training_device
-from calibrant.training._team import fingerprint_of, join_team
+from calibrant.training._team import fingerprint_of, join_team, plain
 
 if TYPE_CHECKING:
     from calibrant.estimator.regressor import CalibratedRegressor
@@ -30,6 +30,11 @@ def common_seed(model: "CalibratedRegressor", table: Table, seed: int) -> int:
         return seed
     device = torch.device(training_device(model))
     team = join_team(device.type)
-    rows = fingerprint_of(table.x, table.y, table.weights)
-    team.check_alike(rows, name="rows", device=device)
+    own = ("callbacks", "progress", "random_state")  # the first one's count
+    settings = {k: v for k, v in model.get_params(deep=False).items() if k not in own}
+    blocks = table.blocks
+    found = fingerprint_of(
+        table.x, table.y, table.weights, blocks.labels, blocks.time, *plain(settings)
+    )
+    team.check_alike(found, name="rows and parameters", device=device)
     return int(team.agreed(torch.tensor(seed, device=device)))

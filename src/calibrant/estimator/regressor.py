@@ -117,8 +117,10 @@ class CalibratedRegressor(
     distributed
         Train with all processes that ``torchrun`` has started, each with its part of
         every batch (``DistributedDataParallel``). All call ``fit`` with the same rows
-        and get the same model, that of one process to rounding, but for dropout masks.
-        The first one's seed counts; it alone shows progress and calls callbacks.
+        and get the same model, that of one process to rounding, but for dropout masks
+        and batch normalization of your own modules. The first one's seed counts; it
+        alone shows progress and calls callbacks. If one ends or hangs, the others raise
+        ``LostRankError`` (a group that is made here waits for 10 minutes).
     scheduler
         Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers train the
         members, 16 or so in a task (all of them with dropout, or heads that are neither

@@ -175,7 +175,9 @@ class ConditionalRegularizer(nn.Module):
             return self._own_pit_and_keys(prediction, y, features, part=False)
         with announced(device_of(prediction, y), group):
             pit, keys = self._own_pit_and_keys(prediction, y, features, part=True)
-        joined = gather_rows(torch.cat([torch.stack(list(pit)), keys]), group)
+        values = torch.cat([torch.stack(list(pit)), keys])
+        single_rows = values.ndim < 3 or not self.validate
+        joined = gather_rows(values, group, single_rows=single_rows)
         fields = len(PitValues._fields)
         return PitValues(*joined[:fields].unbind(0)), joined[fields:].detach()
 

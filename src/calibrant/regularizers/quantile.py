@@ -54,9 +54,9 @@ class QuantileRegularizer(nn.Module):
     distributed
         Look at the rows of all processes of ``torch.distributed``: the regularizer is
         a statistic of the whole batch, and calibrated parts do not make a calibrated
-        whole. None does so in training mode if a process group of two or more is
-        initialized; True always, and demands one; False never. Batches may differ in
-        size or be empty. All processes must call it equally often.
+        whole. None does so in training mode with gradients if a process group of two or
+        more is initialized; True always, and demands one; False never. Batches may
+        differ in size or be empty. All processes must call it equally often.
     process_group
         Which processes; None for all.
 
@@ -166,7 +166,9 @@ class QuantileRegularizer(nn.Module):
             pit, _ = pit_of(
                 prediction, y, dim=self.dim, validate=self.validate, part=True
             )
-        return PitValues(*gather_rows(torch.stack(list(pit)), group).unbind(0))
+        fields = torch.stack(list(pit))
+        single_rows = fields.ndim < 3 or self.dim != -1 or not self.validate
+        return PitValues(*gather_rows(fields, group, single_rows=single_rows).unbind(0))
 
     def reset_memory(self) -> None:
         """Forget the PIT values of earlier batches."""

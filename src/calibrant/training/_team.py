@@ -2,11 +2,15 @@
 
 import atexit
 import hashlib
+import inspect
+import multiprocessing
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -14,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from calibrant._checks import InputError
 from calibrant._distributed import Group, collective
 
-__all__ = ["Team", "fingerprint_of", "join_team", "local_device"]
+__all__ = ["Team", "fingerprint_of", "join_team", "local_device", "plain"]
 
 #: For a group that is made here: how long one process waits for the others.
 _TIMEOUT = timedelta(minutes=10)
@@ -43,14 +47,21 @@ class Team:
     def wrapped(self, network: nn.Module, *, stacked: bool) -> nn.Module:
         """Return the network as one whose gradients are means over the processes."""
         device = next(network.parameters()).device
+        options: dict[str, Any] = {"process_group": self.group}
+        if device.type == "cuda":
+            options["device_ids"] = [device]
+        # A stack's buffers never change; those of other modules may.
+        known = inspect.signature(DistributedDataParallel).parameters
+        new, old = "forward_sync_buffers", "broadcast_buffers"  # torch 2.13 renamed it
+        options[new if new in known else old] = not stacked
         with collective("begin a training"):
-            return DistributedDataParallel(
-                network,
-                device_ids=[device] if device.type == "cuda" else None,
-                process_group=self.group,
-                # A stack's buffers never change; those of other modules may.
-                broadcast_buffers=not stacked,
-            )
+            return DistributedDataParallel(network, **options)
+
+    def share_buffers(self, network: nn.Module) -> None:
+        """Give all processes the first one's running statistics."""
+        for name, each in network.named_buffers():
+            with torch.no_grad():
+                network.get_buffer(name).copy_(self.agreed(each))
 
     def part(self, rows: Tensor) -> Tensor:
         """Return this process's part of a batch ``(members, b)``; it may be empty."""
@@ -83,8 +94,8 @@ class Team:
         if others:
             raise InputError(
                 f"all processes must be given the same {name}: those of rank "
-                f"{others[0]} are not those of rank 0. Each process learns from its "
-                "part of every batch by itself; do not cut the rows."
+                f"{others[0]} are not those of rank 0. Give all of them everything; "
+                "each takes its part of every batch by itself."
             )
 
 
@@ -99,6 +110,13 @@ def join_team(device: str = "cpu") -> Team:
     if not distributed.is_available():
         raise InputError("distributed=True needs a torch that is built with it.")
     if not distributed.is_initialized():
+        name = multiprocessing.current_process().name
+        if name != "MainProcess":
+            raise InputError(
+                f"distributed=True needs processes of torchrun, and this is {name}, "
+                "started by another. Use n_jobs=1, or call "
+                "torch.distributed.init_process_group() first."
+            )
         missing = [name for name in _TOLD if name not in os.environ]
         if missing:
             raise InputError(
@@ -127,10 +145,23 @@ def local_device(device: str) -> str:
     return device
 
 
-def fingerprint_of(*arrays: Any) -> int:  # noqa: ANN401  (arrays or None)
-    """A number that differs when an array does."""
+def fingerprint_of(*parts: Any) -> int:  # noqa: ANN401  (arrays, texts, numbers, None)
+    """A number that differs when a part does."""
     digest = hashlib.blake2b(digest_size=7)  # fits into 63 bits
-    for each in arrays:
-        if each is not None:
-            digest.update(memoryview(each).cast("B"))
+    for each in parts:
+        array = np.ascontiguousarray(each) if hasattr(each, "shape") else None
+        digest.update(repr(each if array is None else array.shape).encode())
+        if array is not None:
+            numeric = array.dtype.kind in "biuf"
+            digest.update(array.data if numeric else repr(array.tolist()).encode())
     return int.from_bytes(digest.digest(), "big")
+
+
+def plain(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as texts; of objects the type alone, as their addresses differ."""
+    return [
+        f"{name}={value!r}"
+        if isinstance(value, bool | int | float | str | tuple | list | None)
+        else f"{name}: {type(value).__name__}"
+        for name, value in sorted(settings.items())
+    ]

@@ -18,7 +18,7 @@ from calibrant.training._early_stopping import (
     held_out_calibration_floor,
     padded,
 )
-from calibrant.training._team import Team
+from calibrant.training._team import Team, fingerprint_of, plain
 from calibrant.training.data import TrainingData
 from calibrant.training.history import DivergedError, EpochState
 from calibrant.training.losses import make_regularizer, make_score, strengths
@@ -85,7 +85,19 @@ class Trainer:
         # What learns: in a team its gradients are those of all processes.
         self.learner = network
         if team is not None:
+            self._check_alike(team)
             self.learner = team.wrapped(network, stacked=self.stacked)
+
+    def _check_alike(self, team: Team) -> None:
+        data, recipe = self.data, self.recipe
+        tensors = [data.x, data.y, *data.rows, *(data.held_out or ())]
+        if data.weights is not None:
+            tensors.append(data.weights)
+        shapes = [tuple(each.shape) for each in self.parameters]
+        parts = [*plain(vars(recipe)), shapes, self.generator.get_state().tolist()]
+        found = fingerprint_of(*(each.cpu().numpy() for each in tensors), *parts)
+        what = "rows, recipe, network and generator"
+        team.check_alike(found, name=what, device=data.x.device)
 
     def _early_stopping(self) -> EarlyStopping | None:
         held_out, patience = self.data.held_out, self.recipe.patience
@@ -160,8 +172,12 @@ class Trainer:
         value = float(found.sum())
         if not math.isfinite(value):
             raise self._diverged(place, ~torch.isfinite(found), x, y)
+        total = loss.sum()
+        if self.team is not None and not self.stacked:
+            # The other processes wait for the gradient of every parameter.
+            total = total + 0 * sum(each.sum() for each in self.parameters)
         with nullcontext() if self.team is None else collective("join gradients"):
-            loss.sum().backward(inputs=self.parameters)  # not by the features
+            total.backward(inputs=self.parameters)  # not by the features
         self._clip()
         self.optimizer.step()
         if regularizer is None:
@@ -230,6 +246,7 @@ class Trainer:
             return None, None
         rows, real = self.held_out
         scores, pits = [], []
+        self._share_buffers()
         # What predicts by passes with dropout is judged by one of them.
         self.network.train(getattr(self.network, "passes", 1) > 1 and self.stacked)
         with torch.no_grad():
@@ -270,6 +287,10 @@ class Trainer:
             raise self._diverged(place, lost.any(1), x, y)
         return found, pit.reshape(rows.shape)
 
+    def _share_buffers(self) -> None:
+        if self.team is not None and not self.stacked:
+            self.team.share_buffers(self.network)
+
     def ends(self, epoch: int, *, wished: bool) -> bool:
         """Tell whether it is wished, or no member has improved for too long."""
         ends = wished or (self.stopping is not None and self.stopping.exhausted(epoch))
@@ -280,6 +301,7 @@ class Trainer:
     def finish(self, epochs: int) -> list[int]:
         """Give the best weights back, and say from which epochs they are."""
         self.network.eval()
+        self._share_buffers()
         if self.stopping is not None:
             return self.stopping.restore()
         # What the last step has done, no loss has shown.

@@ -55,8 +55,9 @@ def train(  # noqa: PLR0913  (all but the first three by name)
         Train with all processes that torchrun has started, each with its part of every
         batch (``DistributedDataParallel``). All must be given the same data, recipe and
         generator; the weights are those of one process alone, to rounding, but for
-        dropout masks. The first process alone shows progress and calls callbacks. If
-        one ends, the others raise ``LostRankError``.
+        dropout masks and batch normalization, which see a process's part. The first
+        process alone shows progress and calls callbacks. If one ends, the others raise
+        ``LostRankError``; Ctrl-C ends all of them without a result.
 
     Returns
     -------
