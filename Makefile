@@ -16,7 +16,7 @@ GROUP := -o addopts="--strict-markers --strict-config -ra --import-mode=importli
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help environment reproduce results bench data test checks format quick test-peers \
+.PHONY: help environment reproduce results bench data test checks format quick test-heavy test-peers \
 	test-browser test-interop test-adapters docs test-docs dist test-release clean
 
 help: ## List the targets
@@ -66,7 +66,10 @@ test: checks ## All checks and all tests, with branch coverage
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --cov --cov-report=term
 
 quick: $(READY) ## The tests that train nothing
-	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow"
+	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow and not heavy"
+
+test-heavy: $(READY) ## Runs that are killed again and again, also on a cluster
+	$(BIN)/pytest tests/benchmark -m heavy --numprocesses 2 $(GROUP)
 
 test-peers: $(PEERS_READY) ## Other libraries as oracles
 	$(BIN)/pytest tests/peers $(GROUP)
