@@ -9,7 +9,10 @@ from markdown.extensions.toc import slugify
 
 ROOT = Path(__file__).parents[2]
 TEXTS = (
-    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md")),
+    *(
+        ROOT / f"{name}.md"
+        for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")
+    ),
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 CODE = re.compile(r"^ *```.*?^ *```|`[^`\n]*`", re.MULTILINE | re.DOTALL)
