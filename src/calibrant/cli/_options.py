@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from calibrant.tables import Style
 
 __all__ = [
+    "RUN",
     "DecimalOption",
     "DelimiterOption",
     "ForceOption",
@@ -18,6 +19,7 @@ __all__ = [
     "Model",
     "QuietOption",
     "RecalibratorOption",
+    "SchedulerOption",
     "SeedOption",
     "Table",
     "ThousandsOption",
@@ -30,6 +32,7 @@ __all__ = [
 
 _FILE = "How the file is written"
 _TALK = "How much is said"
+RUN = "How it is run"
 
 
 def _complete_recalibrators(incomplete: str) -> Iterator[str]:
@@ -73,6 +76,14 @@ QuietOption = Annotated[
 VerboseOption = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Print all numbers.", rich_help_panel=_TALK),
+]
+SchedulerOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Address of a Dask scheduler, tcp://host:8786, whose workers do the work "
+        "instead.",
+        rich_help_panel=RUN,
+    ),
 ]
 SeedOption = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="One seed, the same numbers.")

@@ -16,6 +16,7 @@ from calibrant.cli._options import (
     MissingOption,
     QuietOption,
     RecalibratorOption,
+    SchedulerOption,
     SeedOption,
     Table,
     ThousandsOption,
@@ -34,7 +35,6 @@ __all__ = ["fit"]
 _COLUMNS = "Columns"
 _TEST = "Rows to measure on"
 _MODEL = "The model"
-_RUN = "How it is run"
 # Parameters that have options of their own, which must not contradict each other.
 _OWN_OPTIONS = (
     *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
@@ -152,14 +152,7 @@ def fit(  # noqa: PLR0913  (one parameter for each option)
             rich_help_panel=_MODEL,
         ),
     ] = None,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
-            "work instead.",
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
+    scheduler: SchedulerOption = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
     delimiter: DelimiterOption = None,

@@ -7,6 +7,7 @@ import typer
 
 from calibrant.cli._app import for_the_shell, one_line_errors
 from calibrant.cli._options import (
+    RUN,
     DecimalOption,
     DelimiterOption,
     JsonOption,
@@ -83,7 +84,7 @@ def predict(  # noqa: PLR0913  (one parameter for each option)
             help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
             "files of a folder instead. All must see model, files and output under "
             "the same paths: a shared file system is needed.",
-            rich_help_panel="How it is run",
+            rich_help_panel=RUN,
         ),
     ] = None,
     delimiter: DelimiterOption = None,

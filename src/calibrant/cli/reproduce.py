@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calibrant.cli._options import JsonOption, QuietOption, VerboseOption
+from calibrant.cli._options import (
+    RUN,
+    JsonOption,
+    QuietOption,
+    SchedulerOption,
+    VerboseOption,
+)
 from calibrant.cli._voice import Voice
 
 if TYPE_CHECKING:
@@ -28,7 +34,6 @@ class Profile(StrEnum):
 
 Many = list[str] | None
 _STUDY = "A plan of your own"
-_RUN = "How it is run"
 
 
 def reproduce(  # noqa: PLR0913  (one parameter for each option)
@@ -101,22 +106,15 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
     workers: Annotated[
         int,
         typer.Option(
-            min=0, help="Local processes; 0 for one per core.", rich_help_panel=_RUN
+            min=0, help="Local processes; 0 for one per core.", rich_help_panel=RUN
         ),
     ] = 1,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
-            "work instead.",
-            rich_help_panel=_RUN,
-        ),
-    ] = None,
+    scheduler: SchedulerOption = None,
     resume_from: Annotated[
         Path | None,
         typer.Option(
             help="results.csv of another run; its cells count as finished.",
-            rich_help_panel=_RUN,
+            rich_help_panel=RUN,
         ),
     ] = None,
     report_only: Annotated[
@@ -124,7 +122,7 @@ def reproduce(  # noqa: PLR0913  (one parameter for each option)
         typer.Option(
             "--report-only",
             help="Train nothing; report what is finished.",
-            rich_help_panel=_RUN,
+            rich_help_panel=RUN,
         ),
     ] = False,
     print_plan: Annotated[
