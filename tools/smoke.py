@@ -12,7 +12,7 @@ _COMMANDS = (
     "--version",
     "methods",
     "datasets yacht --new 0.3",
-    "fit yacht.csv --target resistance --out model --epochs 5 --members 1 --seed 0",
+    "fit yacht.csv --target residuary_resistance --out model --epochs 5",
     "predict model yacht-new.csv -o out.csv --coverage 0.9",
     "evaluate model yacht-new.csv",
     "info model",
@@ -32,7 +32,7 @@ def main() -> int:
         if source in Path(calibrant.__file__).resolve().parents:
             print("this is the source tree, not an installed package", file=sys.stderr)
             return 1
-        model = calibrant.load(Path(folder) / "model")
+        model = calibrant.TableModel.load(Path(folder) / "model")
         rows = (Path(folder) / "out.csv").read_text().splitlines()
         print(f"{type(model).__name__} from {calibrant.__file__}")
         print(f"{len(rows) - 1} predictions: {rows[0]}")
