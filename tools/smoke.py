@@ -21,7 +21,7 @@ _COMMANDS = (
 
 def main() -> int:
     """Run every command in a folder of its own, then read what it left."""
-    source = Path(__file__).parent.parent.resolve()
+    source = Path(__file__).resolve().parents[1] / "src"
     with tempfile.TemporaryDirectory() as folder:
         for command in _COMMANDS:
             line = [sys.executable, "-I", "-m", "calibrant", *command.split()]
