@@ -48,6 +48,11 @@ def faults(folder: Path) -> list[str]:
     ]
     with tarfile.open(source) as packed:
         inner = [name.partition("/")[2] for name in packed.getnames()]
+    found += [
+        f"{source.name} holds {name}"
+        for name in inner
+        if "site-packages" in name  # of an environment that stood in the tree
+    ][:1]
     return found + _missing(source, inner, _IN_SOURCES)
 
 
