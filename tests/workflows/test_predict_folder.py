@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant import InputError, predict_table
+from calibrant import InputError, _dask, predict_table
 from calibrant._dask import SchedulerError, WorkerDiedError
 from calibrant.tables import Style, write_table
 from calibrant.tables.writer import TableWriter
@@ -269,6 +269,18 @@ def test_an_address_that_is_none_costs_no_former_output(
     before = files(tmp_path / "out")
     with pytest.raises(SchedulerError, match="got 'nonsense'"):
         run(folder, parts, coverage=0.9, scheduler="nonsense")
+    assert files(tmp_path / "out") == before
+
+
+def test_a_scheduler_that_is_not_there_costs_no_former_output(
+    folder: Path, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "PATIENCE", 0.2)
+    run(folder, parts)
+    before = files(tmp_path / "out")
+    with pytest.raises(SchedulerError, match="nobody answers"):
+        run(folder, parts, coverage=0.9, scheduler="tcp://127.0.0.1:9")
     assert files(tmp_path / "out") == before
 
 

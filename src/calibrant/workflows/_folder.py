@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -132,7 +133,7 @@ def predict_files(
     progress
         Show a progress bar; None for a terminal only.
     """
-    if scheduler is not None:  # before anything is removed
+    if scheduler is not None:
         check_address(scheduler)
     text = json.dumps(options)
     made = Made(checksum_of(model), json.loads(text))
@@ -142,7 +143,6 @@ def predict_files(
         if line is not None:
             done.skipped.append(source.name)
             done.rows += line["rows"]
-    _tell_former(ledger, list(sources), out, done)
     waiting = [source for source in sources if source.name not in set(done.skipped)]
     columns = ("count", "elapsed", "left")
     with (
@@ -151,7 +151,10 @@ def predict_files(
     ):
         jobs = [_job(each, out, model, made.model, text, sign) for each in waiting]
         begun: dict[str, Any] = {}
-        results = run_jobs(function, _noted(jobs, begun), scheduler=scheduler)
+        # Once somebody is there to make them again, and before anybody does.
+        clear = partial(_clear_former, ledger, list(sources), out, done)
+        handed = _handed_out(jobs, begun, clear)
+        results = run_jobs(function, handed, scheduler=scheduler)
         with contextlib.closing(results):  # type: ignore[type-var]
             for count, (job, outcome) in enumerate(results, 1):
                 _take(job, outcome, begun, ledger, done)
@@ -164,7 +167,7 @@ def predict_files(
     return done
 
 
-def _tell_former(
+def _clear_former(
     ledger: FolderLedger, sources: list[Path], out: Path, done: FolderOutcome
 ) -> None:
     removed = ledger.remove_former(sources)
@@ -204,8 +207,14 @@ def _job(
     return FileJob(start, end, home, checksum, options, sign)
 
 
-def _noted(jobs: Sequence[FileJob], begun: dict[str, Any]) -> Iterator[FileJob]:
-    """Hand jobs out, and keep what their files were like then."""
+def _handed_out(
+    jobs: Sequence[FileJob], begun: dict[str, Any], first: Callable[[], None]
+) -> Iterator[FileJob]:
+    """Hand jobs out, and keep what their files were like then.
+
+    The first one is asked for when workers are there; ``first`` is called then.
+    """
+    first()
     for job in jobs:
         begun[job.source] = signature(Path(job.source))
         yield job
