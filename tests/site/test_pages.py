@@ -88,3 +88,15 @@ def test_each_block_says_what_it_is(page: Path) -> None:
     assert len(fences) % 2 == 0
     assert all(fences[::2])
     assert not any(fences[1::2])
+
+
+@pytest.mark.usefixtures("_as_a_reader")
+def test_the_readme_shows_calibrated_models(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    scope: dict[str, object] = {}
+    found = [code for language, code, _ in blocks(PAGES[0]) if language == "python"]
+    assert len(found) == 2
+    for code in found:
+        exec(compile(code, "README.md", "exec"), scope)
+        assert "no fault can be seen" in capsys.readouterr().out
