@@ -28,7 +28,7 @@ __all__ = ["compare"]
 
 
 @one_line_errors("Nothing was written.")
-def compare(  # noqa: PLR0913  (one parameter for each option)
+def compare(
     table: Table,
     target: Annotated[
         str,

@@ -29,7 +29,7 @@ _GATE = "For monitoring: exit code 1 if it is not met"
 
 
 @one_line_errors("Nothing was written.")
-def evaluate(  # noqa: PLR0913  (one parameter for each option)
+def evaluate(
     model: Model,
     table: Table,
     by: Annotated[

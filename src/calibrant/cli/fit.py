@@ -43,7 +43,7 @@ _OWN_OPTIONS = (
 
 
 @one_line_errors("There is no model yet, and nothing was written.")
-def fit(  # noqa: PLR0913  (one parameter for each option)
+def fit(
     table: Table,
     target: Annotated[
         str,

@@ -33,7 +33,7 @@ _INTERRUPTED = 130
 
 
 @one_line_errors("No predictions were written.")
-def predict(  # noqa: PLR0913  (one parameter for each option)
+def predict(
     model: Model,
     table: Annotated[
         Path,

@@ -27,7 +27,7 @@ __all__ = ["recalibrate"]
 
 
 @one_line_errors("The model is as it was.")
-def recalibrate(  # noqa: PLR0913  (one parameter for each option)
+def recalibrate(
     model: Model,
     table: Table,
     out: Annotated[

@@ -36,7 +36,7 @@ Many = list[str] | None
 _STUDY = "A plan of your own"
 
 
-def reproduce(  # noqa: PLR0913  (one parameter for each option)
+def reproduce(
     profile: Annotated[
         Profile | None,
         typer.Option(

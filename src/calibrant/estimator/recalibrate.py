@@ -347,7 +347,7 @@ def _checked_law(law: AbstractDistribution, count: int) -> AbstractDistribution:
     return law
 
 
-def recalibrate(  # noqa: PLR0913  (the parameters of the class and of its fit)
+def recalibrate(
     estimator: Any,  # noqa: ANN401
     X: Any,  # noqa: ANN401
     y: ArrayLike,

@@ -190,7 +190,7 @@ class CalibratedRegressor(
     torch.Size([3])
     """
 
-    def __init__(  # noqa: PLR0913, PLR0915  (scikit-learn's way: one flat list)
+    def __init__(
         self,
         *,
         network: str | Callable[[int], nn.Module] = "deep_ensemble",

@@ -86,7 +86,7 @@ class ConditionalRegularizer(nn.Module):
 
     strength: float | Tensor
 
-    def __init__(  # noqa: PLR0913  (all but the first by name)
+    def __init__(
         self,
         regularizer: str | Regularizer = "cumulative_kl",
         *,

@@ -97,7 +97,7 @@ class QuantileRegularizer(nn.Module):
     strength: float | Tensor
     _recent: Tensor | None
 
-    def __init__(  # noqa: PLR0913  (all but the first by name)
+    def __init__(
         self,
         regularizer: str | Regularizer = "cumulative_kl",
         *,

@@ -18,7 +18,7 @@ __all__ = ["Callback", "train"]
 Callback = Callable[[EpochState], bool | None]
 
 
-def train(  # noqa: PLR0913  (all but the first three by name)
+def train(
     network: nn.Module,
     data: TrainingData,
     recipe: Recipe,

@@ -97,7 +97,7 @@ class TableComparison:
         }
 
 
-def compare_table(  # noqa: PLR0913  (one parameter for each option of the command)
+def compare_table(
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     *,
     target: str,

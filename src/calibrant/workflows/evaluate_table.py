@@ -109,7 +109,7 @@ class TableEvaluation:
         }
 
 
-def evaluate_table(  # noqa: PLR0913  (one parameter for each option of the command)
+def evaluate_table(
     model: TableModel | str | os.PathLike[str],
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     *,

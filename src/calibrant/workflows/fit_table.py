@@ -108,7 +108,7 @@ class TableFit:
         }
 
 
-def fit_table(  # noqa: PLR0913  (one parameter for each option of the command)
+def fit_table(
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     *,
     target: str,

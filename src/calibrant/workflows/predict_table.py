@@ -79,7 +79,7 @@ class TablePrediction:
         return plain | of_folder if any(of_folder.values()) else plain
 
 
-def predict_table(  # noqa: PLR0913  (one parameter for each option of the command)
+def predict_table(
     model: TableModel | str | os.PathLike[str],
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     out: str | os.PathLike[str] | None = None,

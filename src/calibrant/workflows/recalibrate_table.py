@@ -81,7 +81,7 @@ class TableRecalibration:
         }
 
 
-def recalibrate_table(  # noqa: PLR0913  (one parameter for each option of the command)
+def recalibrate_table(
     model: TableModel | str | os.PathLike[str],
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     out: str | os.PathLike[str] | None = None,
