@@ -1,5 +1,6 @@
 """Laws stretched around their center."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.contracts import PitValues
+from calibrant.distributions._between import on_atoms
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
@@ -64,10 +66,21 @@ class Scaled(DerivedDistribution):
         return Scaled(self._base[rows], self._factor)
 
     def _inside(self, value: Tensor) -> Tensor:
-        return self._center + (value - self._center) / self._factor
+        inner = self._center + (value - self._center) / self._factor
+        return on_atoms(value, inner, self._atoms(), self._base._atoms())
+
+    def _outside(self, value: Tensor) -> Tensor:
+        return self._center + self._factor * (value - self._center)
+
+    def _atoms(self) -> Tensor | None:
+        atoms = self._base._atoms()
+        return None if atoms is None else self._outside(atoms).detach()
 
     def _pit(self, value: Tensor) -> PitValues:
         return self._base.pit(self._inside(value))
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        return self._base._pit_before(self._inside(value))
 
     def _cdf(self, value: Tensor) -> Tensor:
         return self._base.cdf(self._inside(value))
@@ -76,16 +89,18 @@ class Scaled(DerivedDistribution):
         return self._base.survival(self._inside(value))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        log_factor = torch.tensor(self._factor, dtype=torch.float64).log().item()
-        return self._base.log_prob(self._inside(value)) - log_factor
+        inner = self._inside(value)
+        density, atom = self._base.log_prob(inner), self._base._at_atom(inner)
+        log_factor = math.log(self._factor)
+        if atom is None:
+            return density - log_factor
+        return density - torch.where(atom, 0.0, log_factor)  # a probability has no unit
 
     def _quantile(self, level: Tensor) -> Tensor:
-        inside = self._base.quantile(level)
-        return self._center + self._factor * (inside - self._center)
+        return self._outside(self._base.quantile(level))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        inside = upper_quantile(self._base, survival)
-        return self._center + self._factor * (inside - self._center)
+        return self._outside(upper_quantile(self._base, survival))
 
     def _crps(self, value: Tensor) -> Tensor:
         return self._factor * self._base.crps(self._inside(value))
