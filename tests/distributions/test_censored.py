@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -136,7 +137,7 @@ def test_total_mass_of_densities_and_atoms_is_one(
     tails = [law.quantile(1e-9)[None], law.quantile(1 - 1e-9)[None]]
     ends = torch.cat([atoms, *tails]).flatten().sort().values.unique()
     nodes, weights = np.polynomial.legendre.leggauss(400)
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in pairwise(ends):
         at = low + (high - low) * (torch.from_numpy(nodes) + 1) / 2
         density = law.log_prob(at[:, None]).exp()[:, 0]
         mass += (torch.from_numpy(weights) * density).sum() * (high - low) / 2

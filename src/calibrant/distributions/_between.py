@@ -28,9 +28,7 @@ def on_atoms(
     return inner
 
 
-def on_bounds(
-    value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype
-) -> Tensor:
+def on_bounds(value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
     """Values in float64, where a bound in their type or in ``dtype`` is the bound.
 
     The bounds are float64: a float32 target of 0.1 is the bound 0.1, and not above it.

@@ -78,7 +78,7 @@ class AbstractDistribution(ABC):
         last = 1 - torch.finfo(self.dtype).eps / 2
         return self._quantile((1 - survival).clamp_max(last))
 
-    def _pit_before(self, value: Tensor) -> PitValues | None:
+    def _pit_before(self, value: Tensor) -> PitValues | None:  # noqa: ARG002
         """Return the limits of :meth:`_pit` from below, None for a continuous cdf."""
         return None
 

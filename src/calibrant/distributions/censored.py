@@ -20,6 +20,9 @@ class Censored(DerivedDistribution):
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
     bound ``log_prob`` is the logarithm of a probability, elsewhere that of a density
     (Tobin 1958), so a mean over both is a proper score, but no likelihood per unit.
+    Distributions that are built on this one (``Recalibrated``, ``Transformed``,
+    ``Truncated``, ``Mixture``) do the same: at an atom ``log_prob`` is the logarithm of
+    the jump of the cdf.
 
     Parameters
     ----------
@@ -93,11 +96,9 @@ class Censored(DerivedDistribution):
 
     def _pit_before(self, value: Tensor) -> PitValues:
         y, inside = self._placed(value)
-        return _ended(self._base_before(inside), y <= self._low, y > self._high)
-
-    def _base_before(self, inside: Tensor) -> PitValues:
         before = self._base._pit_before(inside)
-        return self._base.pit(inside) if before is None else before
+        pit = self._base.pit(inside) if before is None else before
+        return _ended(pit, y <= self._low, y > self._high)
 
     def _atoms(self) -> Tensor | None:
         bounds = torch.stack([self._low, self._high]).to(self.dtype)
@@ -108,13 +109,12 @@ class Censored(DerivedDistribution):
 
     def _cdf(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value)
-        cdf = self._base._cdf(inside)
-        return _filled(cdf, (y >= self._high).to(cdf), (y < self._low) | (y >= self._high))
+        cdf, above = self._base._cdf(inside), y >= self._high
+        return _filled(cdf, above.to(cdf), above | (y < self._low))
 
     def _survival(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value)
-        survival = self._base._survival(inside)
-        below = y < self._low
+        survival, below = self._base._survival(inside), y < self._low
         return _filled(survival, below.to(survival), below | (y >= self._high))
 
     def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
@@ -136,10 +136,11 @@ class Censored(DerivedDistribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value)
-        low, high = self._base.pit(inside).log_cdf, self._base_before(inside).log_survival
+        pit, before = self._base.pit(inside), self._base._pit_before(inside)
+        at_least = pit.log_survival if before is None else before.log_survival
         density = self._base.log_prob(inside)
-        density = torch.where(y == self._low, low, density)
-        density = torch.where(y == self._high, high, density)
+        density = torch.where(y == self._low, pit.log_cdf, density)
+        density = torch.where(y == self._high, at_least, density)
         outside = (y < self._low) | (y > self._high)
         return _filled(density, torch.full_like(density, -torch.inf), outside)
 

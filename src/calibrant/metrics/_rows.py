@@ -38,9 +38,7 @@ def law_of_rows(distribution: Prediction) -> AbstractDistribution:
     return law
 
 
-def rows(
-    distribution: Prediction, y: ArrayLike
-) -> tuple[AbstractDistribution, Tensor]:
+def rows(distribution: Prediction, y: ArrayLike) -> tuple[AbstractDistribution, Tensor]:
     """Return the law and its targets, both of shape ``(n,)``.
 
     An object with nothing but a cdf passes, although it does not tell its shape.

@@ -64,7 +64,10 @@ def pit_values(
     y
         Held-out targets, shape ``(n,)``.
     randomized
-        ``"auto"``: where ``grid`` is given, or :func:`detect_grid` finds one that
+        ``"auto"``: where the predicted distribution has an atom at the target, as
+        :class:`~calibrant.distributions.censored.Censored` has at its bounds, with
+        :math:`F(y^-)` and :math:`F(y)` as ends; and where ``grid`` is given, or
+        :func:`detect_grid` finds one that
         matters, with a :class:`GriddedTargetWarning`. Rounding matters where it leaves
         PIT values open by more than 0.02 on average (a step of about 0.07 predicted
         standard deviations), or :math:`1 / (2 \sqrt n)` if that is less. Samples give

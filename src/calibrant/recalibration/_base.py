@@ -11,7 +11,12 @@ from calibrant._checks import ArrayLike, as_pit
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.recalibrated import Recalibrated
-from calibrant.recalibration._held_out import held_out_pit, held_out_rows, unfitted
+from calibrant.recalibration._held_out import (
+    held_out_pit,
+    held_out_rows,
+    pit_of_rows,
+    unfitted,
+)
 from calibrant.recalibration._json import write_json
 
 __all__ = ["MapRecalibrator", "StoredMap"]
@@ -56,6 +61,9 @@ class MapRecalibrator(ABC):
     ) -> Self:
         """Learn from predictions for held-out rows and their targets.
 
+        The PIT value of a target that has a probability of its own (a cap) is a random
+        place in the jump of the cdf, with a fixed seed.
+
         Parameters
         ----------
         distribution
@@ -66,7 +74,7 @@ class MapRecalibrator(ABC):
         """
         law, target = held_out_rows(distribution, y)
         with torch.no_grad():
-            return self.fit_pit(law.pit(target))
+            return self.fit_pit(pit_of_rows(law, target))
 
     def fit_pit(self, pit: ArrayLike | PitValues) -> Self:
         """Learn from PIT values of held-out rows, shape ``(n,)``, in [0, 1]."""

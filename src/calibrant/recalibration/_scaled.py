@@ -13,6 +13,7 @@ from calibrant.distributions._between import on_atoms
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.censored import Censored
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.gaussian_mixture import GaussianMixture
@@ -20,13 +21,20 @@ from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.student_t import StudentT
 
-__all__ = ["Scaled", "stretched"]
+__all__ = ["Scaled", "scaled_law", "stretched"]
 
 
 def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     """Stretch a law around its center, within its family where there is one."""
     family = _FAMILIES.get(type(law))
     return Scaled(law, factor) if family is None else family(law, factor)
+
+
+def scaled_law(law: AbstractDistribution, factor: float) -> AbstractDistribution:
+    """Stretch a law in float64; what is recorded at a bound stays there."""
+    if isinstance(law, Censored):
+        return Censored(scaled_law(law.base, factor), law._low, law._high)
+    return Scaled(law, factor)
 
 
 class Scaled(DerivedDistribution):
@@ -130,4 +138,5 @@ _FAMILIES: dict[type, Callable[[Any, float], AbstractDistribution]] = {
     Empirical: _samples,
     QuantileTable: _table,
     Scaled: lambda law, k: Scaled(law._base, k * law._factor),
+    Censored: lambda law, k: Censored(stretched(law.base, k), law._low, law._high),
 }
