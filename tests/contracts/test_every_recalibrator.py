@@ -78,6 +78,25 @@ def test_narrow_laws_become_wider(name: str, generator: torch.Generator) -> None
     assert 0.85 < covered < 0.96
 
 
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("factor", [1 / 6, 3, 6, 10, 30])
+def test_intervals_miss_equally_often_below_and_above_a_wrong_spread(
+    name: str, factor: float, generator: torch.Generator
+) -> None:
+    repeats, n = 100, 299
+    truth, model = Gaussian([0.0], 1.0), Gaussian([0.0], 1 / factor)
+    misses = torch.zeros(2)
+    for _ in range(repeats):
+        y = torch.randn(n, generator=generator)
+        fitted = make(name).fit(Gaussian(torch.zeros(n), 1 / factor), y)
+        lower, upper = fitted.transform(model).interval(0.9)
+        misses += torch.cat([truth.cdf(lower), truth.survival(upper)]) / repeats
+    # An order statistic of n uniform values, averaged; the other maps smooth it.
+    noise = (0.05 * 0.95 / (n + 2) / repeats) ** 0.5
+    allowed = 4 * noise if name == "empirical" else 0.01
+    assert (misses - 0.05).abs().max() < allowed
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_default_float_type_changes_nothing(
     name: str, generator: torch.Generator
