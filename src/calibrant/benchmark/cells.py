@@ -29,7 +29,6 @@ from calibrant.metrics.calibration import (
 )
 from calibrant.metrics.conditional import calibration_by
 from calibrant.metrics.coverage import coverage
-from calibrant.metrics.noise import floor_after_recalibration
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.recalibration.isotonic import IsotonicRecalibrator
@@ -182,11 +181,10 @@ def _measures(
     # What the target is rounded to, the whole column tells best.
     generator = torch.Generator().manual_seed(0)
     pit = recorded_pit(law, y, detect_grid(data.y), generator=generator)
-    floor = (
-        expected_calibration_error(n, levels=LEVELS)
-        if cell.recalibration == "none"
-        else floor_after_recalibration(n, fitted_on, levels=LEVELS)
-    )
+    floor = expected_calibration_error(n, levels=LEVELS)
+    if cell.recalibration != "none":
+        # Noise of a map through order statistics, to first order in 1 / fitted_on.
+        floor *= 1 + (n - 1) / (fitted_on + 2)
     mean, spread = law.mean, law.stddev
     levels = torch.arange(1, LEVELS + 1, dtype=torch.float64) / LEVELS
     return {
