@@ -146,7 +146,9 @@ def _paper_model(arm: Cell) -> CalibratedRegressor:
 def _isotonic(
     law: AbstractDistribution, seen: AbstractDistribution, y: Array
 ) -> AbstractDistribution:
-    corrected: Any = IsotonicRecalibrator(floor=0).fit(seen, torch.from_numpy(y))
+    # By PIT values alone, as in the paper: ``fit`` may widen predictions first.
+    pit = seen.pit(torch.from_numpy(y))
+    corrected: Any = IsotonicRecalibrator(floor=0).fit_pit(pit)
     result: AbstractDistribution = corrected.transform(law)
     return result
 

@@ -162,7 +162,9 @@ def compare_rows(
         low, high = interval(summaries, samples, 1 - confidence)
         one, two = np.square(summaries).sum(-1) if name == "pit" else summaries[:, 0]
         differences.append(
-            Difference(_label(name), float(one), float(two), float(one - two), low, high)
+            Difference(
+                _label(name), float(one), float(two), float(one - two), low, high
+            )
         )
     return Comparison(n, confidence, tuple(differences))
 
@@ -176,9 +178,7 @@ def _percentile_interval(
     return float(low), float(high)
 
 
-def _gap_interval(
-    gaps: Floats, samples: Floats, outside: float
-) -> tuple[float, float]:
+def _gap_interval(gaps: Floats, samples: Floats, outside: float) -> tuple[float, float]:
     r"""Interval of the difference of two sums of squared gaps.
 
     With gaps :math:`g, h` of the two models and :math:`d = g - h`, :math:`s = g + h`
@@ -230,7 +230,7 @@ def _cells(name: str, values: Floats) -> Floats | Integers:
 def _summary(name: str, values: Floats | Integers) -> Floats:
     """What is compared, ``(1,)``; of PIT values the gaps of the curve at levels."""
     if name != "pit":
-        mean = np.mean(values, keepdims=True)
+        mean: Floats = np.mean(values, keepdims=True)
         return np.sqrt(mean) if name == "squared_error" else mean
     counts = np.bincount(values.astype(np.int64), minlength=_LEVELS)
     promised = np.arange(1, _LEVELS + 1) / _LEVELS

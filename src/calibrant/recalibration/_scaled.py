@@ -38,7 +38,7 @@ def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     if factor == 1:
         return law
     match law:
-        case Mixture():
+        case Mixture() if any(isinstance(p, DerivedDistribution) for p in law.laws):
             return Mixture([widened(part, factor) for part in law.laws], law.weights)
         case Recalibrated():
             return Recalibrated(widened(law.base, factor), law.unit_map)
@@ -52,8 +52,11 @@ def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     if not isinstance(wider, Scaled):
         return wider
     # The quantile of torch at a level of 0 is some small number.
-    searched = isinstance(law, TorchLaw)
-    low, high = law._bounds() if searched else (law.quantile(0.0), law.quantile(1.0))
+    low, high = (
+        law._bounds()
+        if isinstance(law, TorchLaw)
+        else (law.quantile(0.0), law.quantile(1.0))
+    )
     bounded = bool((low.isfinite() | high.isfinite()).any())
     return Truncated(wider, low, high) if bounded else wider
 
