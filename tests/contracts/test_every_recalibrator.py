@@ -19,12 +19,16 @@ from calibrant import (
     GaussianMixture,
     InputError,
     Laplace,
+    Mixture,
     QuantileTable,
     StudentT,
+    Transformed,
+    Truncated,
 )
 from calibrant._checks import pit_from_cdf
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration import RECALIBRATORS, from_json
+from calibrant.transforms import TRANSFORMS
 
 NAMES = list(RECALIBRATORS)
 MAPS = [name for name in NAMES if hasattr(RECALIBRATORS[name], "fit_pit")]
@@ -98,6 +102,70 @@ def test_narrow_laws_become_wider(name: str, generator: torch.Generator) -> None
     before = ((law.interval(0.9)[0] <= y) & (y <= law.interval(0.9)[1])).double().mean()
     assert before < 0.7
     assert 0.85 < covered < 0.96
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("factor", [1 / 6, 6, 10, 30])
+def test_intervals_miss_equally_often_below_and_above_a_wrong_spread(
+    name: str, factor: float, generator: torch.Generator
+) -> None:
+    repeats, n = 40, 299
+    truth, model = Gaussian([0.0], 1.0), Gaussian([0.0], 1 / factor)
+    misses = torch.zeros(2)
+    for _ in range(repeats):
+        y = torch.randn(n, generator=generator)
+        fitted = make(name).fit(Gaussian(torch.zeros(n), 1 / factor), y)
+        lower, upper = fitted.transform(model).interval(0.9)
+        misses += torch.cat([truth.cdf(lower), truth.survival(upper)]) / repeats
+    # An order statistic of n uniform values, averaged; the other maps smooth it.
+    noise = (0.05 * 0.95 / (n + 2) / repeats) ** 0.5
+    allowed = 4 * noise if name == "empirical" else 0.012
+    assert (misses - 0.05).abs().max() < allowed
+
+
+@pytest.mark.parametrize("name", MAPS)
+@pytest.mark.parametrize("base", ["plain", "bounded", "transformed", "mixture"])
+def test_what_is_widened_first_keeps_its_support_and_is_stored(
+    name: str, base: str, generator: torch.Generator
+) -> None:
+    y = (0.3 * torch.randn(400, generator=generator)).exp()
+
+    def predicted(n: int) -> AbstractDistribution:
+        narrow = Gaussian(torch.zeros(n), 0.01)
+        moved = Gaussian(torch.ones(n), 0.01)
+        through = Transformed(narrow, TRANSFORMS["log"]())
+        return {
+            "plain": moved,
+            "bounded": Truncated(moved, 0.0),
+            "transformed": through,
+            "mixture": Mixture([through, Truncated(moved, 0.0)]),
+        }[base]
+
+    fitted = make(name).fit(predicted(200), y[:200])
+    assert fitted.spread > 4
+    law = fitted.transform(predicted(200))
+    lower, upper = law.interval(0.9)
+    assert 0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).double().mean() < 0.97
+    assert base == "plain" or float(law.quantile(1e-12).min()) >= 0
+    levels = torch.linspace(0.01, 0.99, 9)[:, None].expand(9, 200)
+    torch.testing.assert_close(law.cdf(law.quantile(levels)), levels, atol=1e-8, rtol=0)
+    assert law.log_prob(y[200:]).isfinite().all()
+    restored = from_json(fitted.to_json())
+    assert restored.spread == fitted.spread
+    assert torch.equal(
+        restored.transform(predicted(200)).cdf(y[200:]), law.cdf(y[200:])
+    )
+
+
+def test_outliers_widen_nothing(generator: torch.Generator) -> None:
+    y = torch.randn(200, generator=generator)
+    y[:4] = 1e12
+    fitted = make("smooth").fit(Gaussian(torch.zeros(200), 1.0), y)
+    assert fitted.spread == 1
+    rounded = make("smooth").fit(
+        Gaussian(torch.zeros(196), 0.1), y[4:], pit=lambda law: law.cdf(y[4:].round())
+    )
+    assert rounded.spread > 1
 
 
 @pytest.mark.parametrize("name", NAMES)

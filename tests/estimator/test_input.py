@@ -1,5 +1,6 @@
 """Bad input gives a clear error, strange input a finite model."""
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -205,6 +206,14 @@ def test_a_constant_target(strategy: str | None, cheap: Make) -> None:
     check_finite(model, x, y)
 
 
+@pytest.mark.parametrize("offset", [1e12, -1e14])
+def test_an_offset_that_float64_does_not_resolve(offset: float, cheap: Make) -> None:
+    x, y = rows()
+    advice = re.escape(f"Subtract {offset:.3g} from all targets")
+    with pytest.warns(UserWarning, match=advice):
+        cheap(members=1, epochs=1).fit(x, y + offset)
+
+
 @pytest.mark.parametrize("n", range(2, 13))
 @pytest.mark.parametrize("patience", [3, None])
 def test_few_rows(n: int, patience: int | None, cheap: Make) -> None:
@@ -302,6 +311,7 @@ def test_whatever_comes_is_refused_or_learned(
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the target is constant")
+        warnings.filterwarnings("ignore", message="the targets are around")
         try:
             model.fit(x, y)
         except ValueError:

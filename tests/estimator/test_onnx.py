@@ -171,6 +171,18 @@ def test_holds_the_heads(recalibrator: str | None, head: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
+    "settings",
+    [{}, {"head": "laplace"}, {"target_transform": "log"}, {"bounds": (0.0, None)}],
+    ids=["plain", "laplace", "log", "bounds"],
+)
+def test_holds_what_a_map_widens(settings: dict[str, Any], tmp_path: Path) -> None:
+    model = fitted(np.exp(0.3 * rows(120)[1]), recalibrator="beta", **settings)
+    for recalibrator in model.model_.recalibrators:
+        recalibrator._spread = 2.0  # type: ignore[union-attr]
+    check(model, tmp_path, atol=2e-3, count=50)
+
+
+@pytest.mark.parametrize(
     ("bounds", "recalibrator"),
     [
         ((-1.0, np.inf), None),

@@ -187,7 +187,7 @@ def test_intervals_hold_what_they_say(estimator: Any, n: int, data: Any) -> None
     rows = n / 5
     assert share > 1 - 2 * 0.1 - 2 / (rows + 1)  # what is guaranteed
     assert share > 0.9 - 4 * error
-    # One map alone is within two ranks; the mixture is hardly wider.
+    # One map alone is within two ranks; the mixture of these is not much wider.
     assert share < 0.9 + 2 / (rows + 1) + 4 * error
 
 
@@ -337,7 +337,34 @@ def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> N
 def test_laws_that_are_far_too_narrow_are_told_of() -> None:
     x, y = noisy_line(60)
     with pytest.warns(UserWarning, match="cannot tell how far"):
-        recalibrate(Ridge(), x, y, law=lambda m, x: (m.predict(x), 1e-3))
+        recalibrate(Ridge(), x, y, law=lambda m, x: (m.predict(x), 1e-6))
+
+
+def test_laws_that_are_too_narrow_by_hundreds_are_widened() -> None:
+    x, y = noisy_line(400)
+    model = recalibrate(
+        Ridge(), x[:200], y[:200], law=lambda m, x: (m.predict(x), 1e-3), random_state=0
+    )
+    assert 0.85 < covered(model, x[200:], y[200:]) < 0.98
+
+
+def test_single_trees_cover_what_the_page_says() -> None:
+    page = " ".join((RecalibratedRegressor.__doc__ or "").split())
+    said = re.search(
+        r"grown ones of nominal 50 % covered (\d+) to (\d+) %, those of 90 % covered "
+        r"(\d+) %",
+        page,
+    )
+    assert said
+    low, high, wide = (int(number) / 100 for number in said.groups())
+    x, y = noisy_line(1600)
+    model = recalibrate(DecisionTreeRegressor(), x[:200], y[:200], random_state=0)
+    half, most = (
+        ((bounds[:, 0] <= y[200:]) & (y[200:] <= bounds[:, 1])).mean()
+        for bounds in (model.predict_interval(x[200:], coverage=c) for c in (0.5, 0.9))
+    )
+    assert low - 0.04 < half < high + 0.04
+    assert wide - 0.02 < most < wide + 0.02
 
 
 # Errors.

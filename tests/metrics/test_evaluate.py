@@ -193,6 +193,34 @@ def test_bootstrap_intervals_hold_the_true_difference() -> None:
     assert 178 <= held <= 200
 
 
+def error_interval_excludes_zero(
+    n: int, shifts: tuple[float, float], rng: np.random.Generator
+) -> float:
+    """Share of 200 comparisons of models with shifted laws and correlated rows."""
+    excluded = 0
+    for _ in range(200):
+        z = rng.multivariate_normal(shifts, [[1, 0.5], [0.5, 1]], size=n)
+        first, second = torch.from_numpy(z.T.copy()).mul(0.5**0.5).erf().add(1).div(2)
+        result = compare_rows(
+            {"pit": first.numpy()}, {"pit": second.numpy()}, draws=120
+        )["calibration_error"]
+        excluded += result.better != "neither"
+    return excluded / 200
+
+
+@pytest.mark.parametrize("shifts", [(0.0, 0.0), (0.3, 0.3), (0.3, -0.3)])
+def test_equal_calibration_errors_seldom_look_different(
+    shifts: tuple[float, float],
+) -> None:
+    share = error_interval_excludes_zero(200, shifts, np.random.default_rng(0))
+    assert 0.01 < share < 0.1
+
+
+def test_different_calibration_errors_are_found() -> None:
+    share = error_interval_excludes_zero(400, (0.0, 0.25), np.random.default_rng(0))
+    assert share > 0.6
+
+
 def test_comparison_refuses_other_rows(honest: Scorecard) -> None:
     mean, spread, y = make(50)
     with pytest.raises(InputError, match="different numbers of rows: 50, 1000"):

@@ -69,20 +69,22 @@ def test_floor_of_yacht_after_an_empirical_map() -> None:
     assert round(100 * floor_after_recalibration(62, 246), 1) == 6.7
 
 
-def test_floor_after_recalibration_against_simulation() -> None:
-    generator = torch.Generator().manual_seed(0)
-    n, n_fit, draws = 40, 60, 3000
-    fit = torch.rand(draws, n_fit, generator=generator).sort(-1).values
-    test = torch.rand(draws, n, generator=generator)
-    # The empirical map rises by 1 / (n_fit + 1) at each value that it was fitted on;
-    # a fraction of a step, at random, keeps its values continuous.
-    below = torch.searchsorted(fit, test)
-    step = torch.rand(draws, n, generator=generator)
-    errors = [calibration_error(u) for u in (below + step) / (n_fit + 1)]
-    standard_error = np.std(errors) / math.sqrt(draws)
-    # The remaining difference is of second order in 1 / n_fit.
-    assert np.mean(errors) == pytest.approx(
-        floor_after_recalibration(n, n_fit), abs=4 * standard_error + 0.002
+@pytest.mark.parametrize(("n", "n_fit"), [(40, 60), (200, 50), (500, 7)])
+def test_floor_after_recalibration_against_simulation(n: int, n_fit: int) -> None:
+    rng = np.random.default_rng(0)
+    draws = 100_000
+    ends = np.zeros((draws, 1)), np.ones((draws, 1))
+    knots = np.hstack([ends[0], np.sort(rng.random((draws, n_fit))), ends[1]])
+    error = np.zeros(draws)
+    # Rows below the recalibrated quantile at a level: it lies between two knots.
+    for level in np.arange(1, 20) / 20:
+        rank, between = divmod(level * (n_fit + 1), 1)
+        around = knots[:, int(rank)], knots[:, int(rank) + 1]
+        quantile = (1 - between) * around[0] + between * around[1]
+        error += (rng.binomial(n, quantile) / n - level) ** 2
+    standard_error = error.std() / math.sqrt(draws)
+    assert floor_after_recalibration(n, n_fit) == pytest.approx(
+        error.mean(), abs=4 * standard_error
     )
 
 

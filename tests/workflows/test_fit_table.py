@@ -144,6 +144,9 @@ def test_warnings_of_the_training_become_notes() -> None:
     table = {"x": np.tile([0.0, 1.0], 100), "y": np.sin(order / 20) * 5}
     done = fit_table(table, target="y", test=0, **TINY)
     assert any("neighboring rows have alike errors" in note for note in done.notes)
+    table["y"] = 1e14 + np.random.default_rng(0).normal(size=200)
+    done = fit_table(table, target="y", test=0, **TINY)
+    assert any("Subtract 1e+14 from all targets" in note for note in done.notes)
 
 
 @pytest.mark.parametrize(

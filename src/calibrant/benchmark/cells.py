@@ -29,7 +29,6 @@ from calibrant.metrics.calibration import (
 )
 from calibrant.metrics.conditional import calibration_by
 from calibrant.metrics.coverage import coverage
-from calibrant.metrics.noise import floor_after_recalibration
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.recalibration.isotonic import IsotonicRecalibrator
@@ -147,7 +146,9 @@ def _paper_model(arm: Cell) -> CalibratedRegressor:
 def _isotonic(
     law: AbstractDistribution, seen: AbstractDistribution, y: Array
 ) -> AbstractDistribution:
-    corrected: Any = IsotonicRecalibrator(floor=0).fit(seen, torch.from_numpy(y))
+    # By PIT values alone, as in the paper: ``fit`` may widen predictions first.
+    pit = seen.pit(torch.from_numpy(y))
+    corrected: Any = IsotonicRecalibrator(floor=0).fit_pit(pit)
     result: AbstractDistribution = corrected.transform(law)
     return result
 
@@ -182,11 +183,10 @@ def _measures(
     # What the target is rounded to, the whole column tells best.
     generator = torch.Generator().manual_seed(0)
     pit = recorded_pit(law, y, detect_grid(data.y), generator=generator)
-    floor = (
-        expected_calibration_error(n, levels=LEVELS)
-        if cell.recalibration == "none"
-        else floor_after_recalibration(n, fitted_on, levels=LEVELS)
-    )
+    floor = expected_calibration_error(n, levels=LEVELS)
+    if cell.recalibration != "none":
+        # Noise of a map through order statistics, to first order in 1 / fitted_on.
+        floor *= 1 + (n - 1) / (fitted_on + 2)
     mean, spread = law.mean, law.stddev
     levels = torch.arange(1, LEVELS + 1, dtype=torch.float64) / LEVELS
     return {

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from calibrant.estimator._standardize import center_and_scale
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
+from calibrant.recalibration._base import MapRecalibrator
 from calibrant.training import History, Recipe, TrainingData, train
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Table",
     "fit_members",
     "fit_recalibrators",
+    "fit_recorded",
     "fresh_recalibrator",
     "unseen_laws",
 ]
@@ -303,13 +306,23 @@ def fit_recalibrators(
             continue
         fresh = fresh_recalibrator(recalibrator)
         y = torch.from_numpy(table.y[unit.calibration])
-        if table.grid is not None and hasattr(fresh, "fit_pit"):
-            # The map of plain PIT values would learn the steps of the rounding.
-            fresh.fit_pit(recorded_pit(law, y, table.grid, generator=generator))
-        else:
-            fresh.fit(law, y)
-        fitted.append(fresh)
+        fitted.append(fit_recorded(fresh, law, y, table.grid, generator))
     return tuple(fitted)
+
+
+def fit_recorded(
+    recalibrator: Any,  # noqa: ANN401  (a Recalibrator)
+    law: AbstractDistribution,
+    y: Tensor,
+    grid: TargetGrid | None,
+    generator: torch.Generator,
+) -> Any:  # noqa: ANN401
+    """Fit a recalibrator on held-out rows ``(n,)``, whose targets may be rounded."""
+    if grid is None or not isinstance(recalibrator, MapRecalibrator):
+        return recalibrator.fit(law, y)
+    # The map of plain PIT values would learn the steps of the rounding.
+    pit = partial(recorded_pit, target=y, grid=grid, generator=generator)
+    return recalibrator.fit(law, y, pit=pit)
 
 
 def fresh_recalibrator(recalibrator: Any) -> Any:  # noqa: ANN401

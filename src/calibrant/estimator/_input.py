@@ -18,6 +18,9 @@ Array = npt.NDArray[np.float64]
 
 # Beyond this the square of a target is not finite.
 _LARGEST_TARGET = 1e150
+# Quantiles are off by some 20 roundings of the targets' size: at this share of it by
+# 0.05 % of their spread.
+_LEAST_SPREAD = 1e-11
 
 
 def read_table(
@@ -114,6 +117,15 @@ def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
     if np.ptp(target) == 0:
         warnings.warn(
             f"the target is constant ({target[0]:g}): there is nothing to learn.",
+            UserWarning,
+            stacklevel=4,
+        )
+    elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
+        warnings.warn(
+            f"the targets are around {np.median(target):.3g} and vary by {spread:.3g} "
+            "only, fewer digits than float64 keeps: quantiles and intervals would be "
+            f"rounded. Subtract {np.median(target):.3g} from all targets, and add it "
+            "to what is predicted.",
             UserWarning,
             stacklevel=4,
         )

@@ -69,9 +69,15 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
     so an interval of coverage :math:`c` holds the new target with probability
     :math:`1 - 2(1 - c) - 2 / (m+1)` at least, over all rows together. Each
     :math:`R_k(F_{-k})` is within one rank a conformal p-value, and the mean of
-    dependent p-values is at worst a factor of 2 off. Usually coverage is :math:`c` or
-    a little more: a mixture is wider than its parts, most so for regressors that
-    change much with their rows (single trees).
+    dependent p-values is at worst a factor of 2 off.
+
+    **Measured.** The other way there is no bound: a mixture is wider than its parts,
+    and the more so the more a regressor changes with its rows. Over three generated
+    tables of 200 and 1,000 rows (fresh rows of the same, 5 folds), intervals of linear
+    models, neighbors, forests and boosted trees of nominal 50 % covered 48 to 55 % and
+    those of 90 % covered 88 to 96 %. Those of single trees are far too wide: fully
+    grown ones of nominal 50 % covered 66 to 69 %, those of 90 % covered 98 %. Prefer a
+    forest, or ``min_samples_leaf``.
 
     How a law is got from a clone, the first that applies:
 
@@ -320,7 +326,9 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         if blocks.time is None:
             warn_of_order(torch.from_numpy(self.pit_), blocks.labels)
         at_ends = float(((self.pit_ <= 0) | (self.pit_ >= 1)).mean())
-        if at_ends > _MOST_AT_ENDS:
+        # Maps widen laws first if that helps.
+        narrow = any(getattr(each, "spread", 1) == 1 for each in self.recalibrators_)
+        if at_ends > _MOST_AT_ENDS and narrow:
             warnings.warn(
                 f"{at_ends:.0%} of the targets lie so far outside their laws that PIT "
                 "values cannot tell how far, so no map can mend that. Let the "

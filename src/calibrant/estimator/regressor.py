@@ -83,11 +83,14 @@ class CalibratedRegressor(
         Of the regularizer, or ``"auto"``: the one with the smallest calibration error
         on rows that were not seen, among those of ``strength_grid`` whose CRPS there
         is at most 1.05 times the best. The sweep is kept in ``strength_path_``; its
-        error of the chosen strength is optimistic.
+        error of the chosen strength is optimistic. With ``adversarial`` above 0 a
+        strength weighs half as much against the loss.
     strength_grid, strength_rule
         Of ``"auto"``. With ``"nll"`` the rule is NLL at most 0.05 nats above the best.
     adversarial
-        Share of each input's range for adversarial training; 0 for none.
+        Share of each input's range for adversarial training; 0 for none. The rows that
+        it adds count in the loss and not in the regularizer, so above 0 the strength
+        weighs half as much; see ``Recipe``.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none.
     recalibrate_on

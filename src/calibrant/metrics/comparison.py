@@ -119,7 +119,10 @@ def compare_rows(
         of ``"pit"`` the calibration error, and of ``"squared_error"`` the root.
         ``"y"``, the targets, must be the same in both.
     confidence
-        Of the percentile intervals.
+        Of the intervals: percentiles of the resampled differences. The calibration
+        error has no such interval, because two models that are both calibrated differ
+        by squares of noise alone; its own excludes 0 in 2 to 9 % of the comparisons
+        of equally calibrated models at 95 %, measured on 100 and 500 rows.
     draws
         Bootstrap samples, at least 40.
     seed
@@ -143,25 +146,57 @@ def compare_rows(
     (n,) = sizes
     _check_targets(first.get("y"), second.get("y"))
     rng = numpy_generator(seed)
-    pairs = [(_cells(name, first[name]), _cells(name, second[name])) for name in names]
-    samples = np.empty((draws, len(names)))
-    for draw in range(draws):
+    pairs = {
+        name: (_cells(name, first[name]), _cells(name, second[name])) for name in names
+    }
+    resampled: dict[str, list[list[Floats]]] = {name: [] for name in names}
+    for _ in range(draws):
         rows = rng.integers(n, size=n)
-        samples[draw] = [
-            _value(name, one[rows]) - _value(name, two[rows])
-            for name, (one, two) in zip(names, pairs, strict=True)
-        ]
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
-    values = [
-        (_value(name, one), _value(name, two))
-        for name, (one, two) in zip(names, pairs, strict=True)
-    ]
-    differences = tuple(
-        Difference(_label(name), one, two, one - two, float(low[i]), float(high[i]))
-        for i, (name, (one, two)) in enumerate(zip(names, values, strict=True))
+        for name, pair in pairs.items():
+            resampled[name].append([_summary(name, model[rows]) for model in pair])
+    differences = []
+    for name, pair in pairs.items():
+        summaries = np.array([_summary(name, model) for model in pair])
+        samples = np.array(resampled[name])  # (draws, 2, levels or 1)
+        interval = _gap_interval if name == "pit" else _percentile_interval
+        low, high = interval(summaries, samples, 1 - confidence)
+        one, two = np.square(summaries).sum(-1) if name == "pit" else summaries[:, 0]
+        differences.append(
+            Difference(
+                _label(name), float(one), float(two), float(one - two), low, high
+            )
+        )
+    return Comparison(n, confidence, tuple(differences))
+
+
+def _percentile_interval(
+    _: Floats, samples: Floats, outside: float
+) -> tuple[float, float]:
+    low, high = np.quantile(
+        samples[:, 0] - samples[:, 1], [outside / 2, 1 - outside / 2]
     )
-    return Comparison(n, confidence, differences)
+    return float(low), float(high)
+
+
+def _gap_interval(gaps: Floats, samples: Floats, outside: float) -> tuple[float, float]:
+    r"""Interval of the difference of two sums of squared gaps.
+
+    With gaps :math:`g, h` of the two models and :math:`d = g - h`, :math:`s = g + h`
+    the difference is :math:`d \cdot s`, and its error :math:`\delta d \cdot s +
+    d \cdot \delta s`. For two models whose curves are the same :math:`d` is nothing but
+    noise, which the second term would count again: such an interval of two calibrated
+    models would hold 0 always. So that term counts only if the curves differ.
+    """
+    noise = samples - gaps
+    of_difference, of_sum = noise[:, 0] - noise[:, 1], noise[:, 0] + noise[:, 1]
+    difference, total = gaps[0] - gaps[1], gaps[0] + gaps[1]
+    error = of_difference @ total
+    as_large = np.square(of_difference).sum(-1) >= np.square(difference).sum()
+    if as_large.mean() < outside:
+        error = error + of_sum @ difference
+    lower, upper = np.quantile(error, [outside / 2, 1 - outside / 2])
+    found = float(difference @ total)
+    return found - float(upper), found - float(lower)
 
 
 def _check_targets(first: Floats | None, second: Floats | None) -> None:
@@ -192,11 +227,12 @@ def _cells(name: str, values: Floats) -> Floats | Integers:
     return level_cells(torch.from_numpy(values), _LEVELS)
 
 
-def _value(name: str, values: Floats | Integers) -> float:
-    """What is compared: a mean, a root mean, or the calibration error."""
+def _summary(name: str, values: Floats | Integers) -> Floats:
+    """What is compared, ``(1,)``; of PIT values the gaps of the curve at levels."""
     if name != "pit":
-        mean = float(np.mean(values))
-        return float(np.sqrt(mean)) if name == "squared_error" else mean
+        mean: Floats = np.mean(values, keepdims=True)
+        return np.sqrt(mean) if name == "squared_error" else mean
     counts = np.bincount(values.astype(np.int64), minlength=_LEVELS)
     promised = np.arange(1, _LEVELS + 1) / _LEVELS
-    return float(np.square(counts.cumsum() / len(values) - promised).sum())
+    gaps: Floats = counts.cumsum() / len(values) - promised
+    return gaps

@@ -1,14 +1,16 @@
 """What the recalibrators share that map PIT values."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, as_pit
+from calibrant._checks import ArrayLike, UnsupportedError, as_pit, check_positive
 from calibrant.contracts import PitValues, UnitMap
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration._held_out import (
@@ -18,8 +20,17 @@ from calibrant.recalibration._held_out import (
     unfitted,
 )
 from calibrant.recalibration._json import write_json
+from calibrant.recalibration._scaled import widened
 
 __all__ = ["MapRecalibrator", "StoredMap"]
+
+#: Tails of PIT values that float64 tells from 0 only on one side, and that a map
+#: learns from without loss.
+_LOST, _SAFE = 1e-15, 1e-8
+#: Rows that may lie beyond: one in so many. Outliers must not widen all others.
+_OUTLIERS = 50
+#: Factors by which predictions are widened.
+_SPREADS = [2.0**power for power in range(1, 11)]
 
 
 class StoredMap(UnitMap, Protocol):
@@ -33,6 +44,10 @@ class StoredMap(UnitMap, Protocol):
 class MapRecalibrator(ABC):
     """Learns a map of [0, 1]; final classes supply the map.
 
+    PIT values next to 0 and 1 cannot be told apart, so no map could correct a model
+    that is several times over-confident. Its predictions are then widened first, by
+    :attr:`spread`, and the map is learned on top.
+
     A final class stores its options, names itself as in ``RECALIBRATORS`` and
     implements the abstract methods.
     """
@@ -41,6 +56,7 @@ class MapRecalibrator(ABC):
     name: ClassVar[str]
 
     _map: StoredMap | None = None
+    _spread: float = 1.0
 
     @abstractmethod
     def _learn(self, pit: PitValues) -> StoredMap:
@@ -58,6 +74,8 @@ class MapRecalibrator(ABC):
         self,
         distribution: Any,  # noqa: ANN401
         y: ArrayLike,
+        *,
+        pit: Callable[[AbstractDistribution], ArrayLike | PitValues] | None = None,
     ) -> Self:
         """Learn from predictions for held-out rows and their targets.
 
@@ -71,19 +89,38 @@ class MapRecalibrator(ABC):
             takes.
         y
             Targets, shape ``(n,)``.
+        pit
+            PIT values of the rows from their distribution, if not
+            ``distribution.pit(y)``: randomized ones of rounded targets.
         """
         law, target = held_out_rows(distribution, y)
+        pit_of = pit or (lambda predicted: pit_of_rows(predicted, target))
         with torch.no_grad():
-            return self.fit_pit(pit_of_rows(law, target))
+            self._spread, values = _resolved(law, pit_of)
+        self._map = self._learn(values)
+        return self
 
     def fit_pit(self, pit: ArrayLike | PitValues) -> Self:
-        """Learn from PIT values of held-out rows, shape ``(n,)``, in [0, 1]."""
-        self._map = self._learn(held_out_pit(pit))
+        """Learn from PIT values of held-out rows, shape ``(n,)``, in [0, 1].
+
+        Without the predictions these cannot be widened: values next to 0 and 1 are
+        lost. Prefer :meth:`fit`.
+        """
+        self._map, self._spread = self._learn(held_out_pit(pit)), 1.0
         return self
 
     def transform(self, distribution: Any) -> Recalibrated:  # noqa: ANN401
         """Correct predictions for other rows, of any batch shape."""
-        return Recalibrated(as_distribution(distribution), self.unit_map)
+        given = as_distribution(distribution)
+        return Recalibrated(widened(given, self.spread), self.unit_map)
+
+    @property
+    def spread(self) -> float:
+        """Factor that widens predictions before the map.
+
+        1 unless PIT values of the held-out rows could not be told from 0 or 1.
+        """
+        return self._spread
 
     def apply(self, levels: ArrayLike) -> Tensor:
         """Map plain levels in [0, 1], shape ``(..., n)``: for plots and checks."""
@@ -108,6 +145,8 @@ class MapRecalibrator(ABC):
     def to_json(self) -> str:
         """Write options and map as text, to be read by ``from_json``."""
         state = self.unit_map.state()
+        if self._spread != 1:
+            state["spread"] = self._spread
         return write_json(self.name, options=self._options(), state=state)
 
     @classmethod
@@ -115,6 +154,7 @@ class MapRecalibrator(ABC):
         """Make a fitted recalibrator from what ``to_json`` wrote."""
         restored = cls(**options)
         restored._map = cls._restore(state)
+        restored._spread = check_positive(float(state.get("spread", 1)), name="spread")
         return restored
 
     def __repr__(self) -> str:
@@ -123,3 +163,36 @@ class MapRecalibrator(ABC):
         )
         state = "unfitted" if self._map is None else "fitted"
         return f"{type(self).__name__}({settings}) [{state}]"
+
+
+def _resolved(
+    law: AbstractDistribution,
+    pit_of: Callable[[AbstractDistribution], ArrayLike | PitValues],
+) -> tuple[float, PitValues]:
+    """Find the least spread at which PIT values are resolved, and those values.
+
+    A power of 2 that depends on few rows: ranks of location-scale families are the
+    same for each of them, so the guarantee of ranks stays.
+    """
+    values = held_out_pit(pit_of(law))
+    most = max(1, len(values.cdf) // _OUTLIERS)
+    best = 1.0, values
+    fewest = _beyond(values, _SAFE)
+    if fewest <= most or not _beyond(values, _LOST):
+        return best
+    # An object with nothing but a cdf cannot be widened.
+    with suppress(UnsupportedError):
+        for spread in _SPREADS:
+            values = held_out_pit(pit_of(widened(law, spread)))
+            count = _beyond(values, _SAFE)
+            if count < fewest:  # not where targets lie outside of the support
+                best, fewest = (spread, values), count
+            if fewest <= most:
+                break
+    return best
+
+
+def _beyond(pit: PitValues, tail: float) -> int:
+    """Count values with a smaller tail, but not those of exactly 0 on purpose."""
+    least = torch.minimum(pit.log_cdf, pit.log_survival)
+    return int((least.isfinite() & (least.exp() < tail)).sum())

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import InputError
+from calibrant._checks import InputError, UnsupportedError
 from calibrant.contracts import PitValues
 from calibrant.distributions._between import on_atoms
 from calibrant.distributions._derived import DerivedDistribution
@@ -18,10 +18,15 @@ from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.mixture import Mixture
 from calibrant.distributions.quantile_table import QuantileTable
+from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
+from calibrant.distributions.torch_law import TorchLaw
+from calibrant.distributions.transformed import Transformed
+from calibrant.distributions.truncated import Truncated
 
-__all__ = ["Scaled", "scaled_law", "stretched"]
+__all__ = ["Scaled", "scaled_law", "stretched", "widened"]
 
 
 def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
@@ -37,10 +42,38 @@ def scaled_law(law: AbstractDistribution, factor: float) -> AbstractDistribution
     return Scaled(law, factor)
 
 
+def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
+    """Stretch a distribution inside of its bounds and transform: its support stays."""
+    if factor == 1:
+        return law
+    match law:
+        case Mixture() if any(isinstance(p, DerivedDistribution) for p in law.laws):
+            return Mixture([widened(part, factor) for part in law.laws], law.weights)
+        case Recalibrated():
+            return Recalibrated(widened(law.base, factor), law.unit_map)
+        case Transformed():
+            return Transformed(widened(law.base, factor), law.transform)
+        case Truncated():
+            return Truncated(widened(law.base, factor), law.low, law.high)
+        case Censored():
+            return Censored(widened(law.base, factor), law._low, law._high)
+    wider = stretched(law, factor)
+    if not isinstance(wider, Scaled):
+        return wider
+    # The quantile of torch at a level of 0 is some small number.
+    low, high = (
+        law._bounds()
+        if isinstance(law, TorchLaw)
+        else (law.quantile(0.0), law.quantile(1.0))
+    )
+    bounded = bool((low.isfinite() | high.isfinite()).any())
+    return Truncated(wider, low, high) if bounded else wider
+
+
 class Scaled(DerivedDistribution):
     r"""The law of :math:`m + k (Y - m)`, with :math:`m` the center of :math:`Y`.
 
-    That is its mean, or the median of Student's t, which always exists.
+    That is its mean, or the median of Student's t and of what has no mean.
 
     Parameters
     ----------
@@ -52,7 +85,7 @@ class Scaled(DerivedDistribution):
 
     def __init__(self, base: AbstractDistribution, factor: float) -> None:
         self._base, self._factor = base, factor
-        self._center = base.location if isinstance(base, StudentT) else base.mean
+        self._center = _center(base)
         if not self._center.isfinite().all():
             raise InputError(
                 "a law is stretched around its center, which must be finite, and it is "
@@ -112,6 +145,15 @@ class Scaled(DerivedDistribution):
 
     def _crps(self, value: Tensor) -> Tensor:
         return self._factor * self._base.crps(self._inside(value))
+
+
+def _center(law: AbstractDistribution) -> Tensor:
+    if isinstance(law, StudentT):
+        return law.location
+    try:
+        return law.mean
+    except UnsupportedError:
+        return law.quantile(0.5)
 
 
 def _mixture(law: GaussianMixture, factor: float) -> GaussianMixture:

@@ -32,6 +32,11 @@ class EmpiricalRecalibrator(MapRecalibrator):
     over held-out rows and the new row together, not for each row by itself. For
     intervals that never cover less take ``conformal_interval``.
 
+    PIT values closer to 0 or 1 than 1e-15 are as good as tied. Where more than one in
+    fifty is near that, ``fit`` widens the predictions first (``spread``), which keeps
+    all ranks of a location-scale family. Samples and quantile tables cannot say how far
+    outside a target lies, and are not widened.
+
     Data: held-out rows, any number. The density jumps from segment to segment, which
     costs about 0.42 in the mean NLL of fresh rows (one minus Euler's constant); for
     the NLL take ``smooth`` or ``beta``.

@@ -76,7 +76,8 @@ class Recipe:
     regularizer
         :math:`R`: a name from ``REGULARIZERS``, or a function of PIT values.
     strength
-        :math:`\lambda \ge 0`, or one for each member.
+        :math:`\lambda \ge 0`, or one for each member. With ``adversarial`` above 0 it
+        weighs half as much against the score.
     sort
         A name from ``SORTERS``, or a function; for regularizers that sort.
     conditional
@@ -85,6 +86,10 @@ class Recipe:
     adversarial
         Train half on rows that were moved by this share of each input's range, in the
         direction that raises the score most (FGSM). 0 for none; the paper's is 0.01.
+        The loss is then the mean of that of both halves, and the regularizer looks at
+        the unmoved rows alone: :math:`\frac12 (s + \lambda R) + \frac12 s'`. So
+        :math:`\lambda` weighs half as much against the score as without; double the
+        strength to make up for it.
     epochs, batch_size
         Passes over the rows, and rows of each step. A short last batch is kept.
     optimizer

@@ -14,8 +14,7 @@ from calibrant._checks import InputError
 from calibrant.data.splits import shuffled_folds
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.mixture import Mixture
-from calibrant.estimator._fitting import fresh_recalibrator
-from calibrant.metrics.pit import recorded_pit
+from calibrant.estimator._fitting import fit_recorded, fresh_recalibrator
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
 from calibrant.report.own.page import write_own_page
@@ -270,11 +269,8 @@ def _learned(
     seed: int,
 ) -> Any:  # noqa: ANN401
     law, target = foreign.law(rows), torch.from_numpy(y[rows])
-    recalibrator = fresh_recalibrator(name)
-    if grid is None or not hasattr(recalibrator, "fit_pit"):
-        return recalibrator.fit(law, target)
     generator = torch.Generator().manual_seed(seed)
-    return recalibrator.fit_pit(recorded_pit(law, target, grid, generator=generator))
+    return fit_recorded(fresh_recalibrator(name), law, target, grid, generator)
 
 
 def _write_fixed(

@@ -11,7 +11,7 @@ from calibrant.estimator.onnx._cells import edges_of, in_blocks, whole_moments
 from calibrant.estimator.onnx._cut import Cut
 from calibrant.estimator.onnx._graph import Graph, Value
 from calibrant.estimator.onnx._maps import correction_of
-from calibrant.estimator.onnx._members import outputs_of
+from calibrant.estimator.onnx._members import Components, outputs_of
 from calibrant.estimator.onnx._transforms import curve_of
 from calibrant.estimator.onnx._unit import Part, UnitLaw
 
@@ -110,19 +110,22 @@ def law_of(fitted: Fitted, features: Value) -> Law:
     outputs = outputs_of(features, members)
     units = []
     for unit, recalibrator in zip(fitted.units, fitted.recalibrators, strict=True):
+        correction = correction_of(recalibrator)
         parts = [
             Part(
-                outputs.components(group),
+                _widened(outputs.components(group), correction.spread),
                 curve_of(members.transforms[group[0]]),
                 len(group) / len(unit.members),
             )
             for group, _ in members._by_transform(unit.members)
         ]
-        law = UnitLaw(
-            features.graph, tuple(parts), correction_of(recalibrator), unit.weight
-        )
+        law = UnitLaw(features.graph, tuple(parts), correction, unit.weight)
         units.append(_stretched(_cut(law, members.bounds)))
     return Law(features.graph, tuple(units))
+
+
+def _widened(components: Components, spread: float) -> Components:
+    return components if spread == 1 else components.stretched(spread)
 
 
 def _zeros(unit: UnitLaw) -> Value:

@@ -49,10 +49,14 @@ class LevelMap:
 
 @dataclass(frozen=True)
 class Correction:
-    """What a recalibrator does: stretch a law, map its levels, or nothing."""
+    """What a recalibrator does: stretch a law, map its levels, or nothing.
+
+    With ``spread`` the members are widened by it before anything else.
+    """
 
     factor: float = 1.0
     level_map: LevelMap | None = None
+    spread: float = 1.0
 
     def levels(self, levels: Array) -> PitValues:
         """Return the levels before the map, in both tails, of ``(k,)``."""
@@ -89,9 +93,11 @@ def correction_of(recalibrator: Any) -> Correction:  # noqa: ANN401  (a Recalibr
             "calibrant.load."
         )
     if isinstance(unit_map, PiecewiseLinearMap):
-        return Correction(level_map=_piecewise_linear(unit_map))
-    smooth = _beta if isinstance(unit_map, BetaMap) else _tabulated
-    return Correction(level_map=LevelMap(smooth(unit_map), unit_map.inverse))
+        level_map = _piecewise_linear(unit_map)
+    else:
+        smooth = _beta if isinstance(unit_map, BetaMap) else _tabulated
+        level_map = LevelMap(smooth(unit_map), unit_map.inverse)
+    return Correction(level_map=level_map, spread=getattr(recalibrator, "spread", 1.0))
 
 
 def _beta(unit_map: BetaMap) -> Callable[[Value, Value], Tails]:
