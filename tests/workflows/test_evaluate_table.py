@@ -39,7 +39,7 @@ def test_the_card_is_that_of_the_law(fitted: TableFit, tmp_path: Path) -> None:
     assert done.page is not None
     assert "labeled.csv" in done.page.read_text()
     assert json.dumps(done.to_dict(), default=str)
-    assert done.words().startswith("Your 90 % intervals held")
+    assert done.words().startswith("Your 90 % intervals covered")
 
 
 def test_missing_targets_are_left_out_and_text_is_refused(fitted: TableFit) -> None:
@@ -144,7 +144,7 @@ def test_recent_rows_refresh_the_calibration(
     assert 0.8 < evaluate_table(again, fresh).card["coverage_90"] < 0.98
     old = TableModel.load(folder).predict_distribution(fresh).mean
     assert (old == fitted.model.predict_distribution(fresh).mean).all()
-    assert done.words().startswith("Before: Your 90 % intervals held")
+    assert done.words().startswith("Before: Your 90 % intervals covered")
     assert json.dumps(done.to_dict(), default=str)
 
 

@@ -18,6 +18,7 @@ from calibrant.estimator._fitting import fresh_recalibrator
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
+from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import write_own_page
 from calibrant.tables import (
     Source,
@@ -39,7 +40,6 @@ from calibrant.workflows.measured import (
     judgment,
     measure,
     own_report,
-    plain_words,
 )
 from calibrant.workflows.predict_table import CHUNK
 
@@ -80,9 +80,9 @@ class TableComparison:
     def words(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
         if self.fixed is None:
-            return judgment(self.card, which="rows")
-        said = plain_words(self.card, which="rows")
-        after = plain_words(self.fixed, which="rows")
+            return judgment(self.card, which="row")
+        said = coverage_sentence(self.card, whose="Your")
+        after = coverage_sentence(self.fixed, whose="Your")
         return f"As they are: {said} Recalibrated: {after}"
 
     def to_dict(self) -> dict[str, Any]:
