@@ -254,7 +254,13 @@ def _train(
     """Train the regressor; also give all rows, encoded."""
     name = rows.source.name
     findings = Findings()
-    x = encoder.encode(rows.data, name=name, findings=findings, style=rows.source.style)
+    x = encoder.encode(
+        rows.data,
+        name=name,
+        findings=findings,
+        used=~np.isnan(rows.y),
+        style=rows.source.style,
+    )
     notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
     with _heard(notes):
         regressor.fit(

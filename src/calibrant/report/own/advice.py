@@ -135,8 +135,8 @@ def _few(card: Scorecard, _: Diagnosis, kind: str) -> list[Advice]:
 
 def _first_more_rows(card: Scorecard, found: Diagnosis, kind: str) -> Advice:
     text = (
-        f"Up to {percent(found.chance)} of perfect models look as bad as this by chance on "
-        f"{counted(card.n)}. If other rows show the same, act on it."
+        f"Up to {percent(found.chance)} of perfect models look as bad as this by "
+        f"chance on {counted(card.n)}. If other rows show the same, act on it."
     )
     return Advice("Measure on more rows first", text, _again(kind))
 
