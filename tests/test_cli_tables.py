@@ -131,7 +131,7 @@ def test_a_requirement_that_is_not_met_is_exit_code_1(
     arguments = ("evaluate", place / "model", tmp_path / "far.csv", "--report", "none")
     gate = ("--require-coverage", "0.9", "--tolerance", "0.05", *talk)
     result = invoke(*arguments, *gate, code=1)
-    assert "Requirement NOT met: the 90 % intervals held 0.0 % of 60 rows" in (
+    assert "Requirement NOT met: the 90 % intervals covered 0.0 % of 60 rows" in (
         result.output
     )
     invoke(*arguments, "--require-coverage", "0.9", "--tolerance", "0.95")
@@ -161,7 +161,7 @@ def test_compare_measures_and_mends(place: Path, tmp_path: Path) -> None:
     result = invoke(*plain, "--mean", "mean", "--std", "std", "--by", "city")
     assert "within the 90 % interval" in result.stdout
     assert "Oslo" in result.stdout
-    assert "Your 90 % intervals held" in result.stdout
+    assert "Your 90 % intervals covered" in result.stdout
     fixed = tmp_path / "fixed.csv"
     result = invoke(
         *(*plain, "--quantile", "0.1=q0.1", "--quantile", "q0.9=0.9", "--fix", fixed)
@@ -180,7 +180,7 @@ def test_info_says_what_a_model_is(place: Path) -> None:
     result = invoke("info", place / "model")
     assert "Predicts 'price' from 3 columns" in result.stdout
     assert "Rows learned from: 120" in result.stdout
-    assert "Its 90 % intervals held" in result.stdout
+    assert "Its 90 % intervals covered" in result.stdout
 
 
 def test_datasets_are_listed_and_written(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import queue
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, TypeVar
@@ -26,8 +27,13 @@ Result = TypeVar("Result")
 
 #: Seconds to wait for the scheduler, and for the first worker.
 PATIENCE = 10
-#: Seconds between looks at the connection.
+#: Seconds between looks at the connection and at the workers.
 LOOK = 1.0
+#: Seconds to fetch a result before a look at the workers: it may be lost with one.
+FETCH = 60.0
+#: Seconds without a worker after which a run ends, unless ``calibrant.patience`` in
+#: Dask's configuration says others. Nannies and batch systems start new ones in less.
+WORKERLESS = 300.0
 
 
 class SchedulerError(InputError):
@@ -61,7 +67,10 @@ def run_on_dask(
 
     The second one is there when the first ends; more results would only wait in memory.
     An address that cannot be one is refused at once, before anyone is asked. Closing
-    the iterator takes all jobs back that have not begun.
+    the iterator takes all jobs back that have not begun. When all workers are gone and
+    none comes for 300 s, or as long as ``calibrant.patience`` of Dask's configuration
+    says (``DASK_CALIBRANT__PATIENCE`` in the environment), that is a
+    ``SchedulerError``.
 
     Parameters
     ----------
@@ -126,7 +135,7 @@ def _run(
     fill()
     while running:
         future = _wait(finished, client, address)
-        outcome = _outcome(future, address)
+        outcome = _outcome(future, client, address)
         job, _ = running.pop(future.key)
         fill()
         yield job, outcome
@@ -144,13 +153,39 @@ def _room(client: "Client", address: str) -> int:
 def _wait(
     finished: "queue.SimpleQueue[Future[Result]]", client: "Client", address: str
 ) -> "Future[Result]":
-    # Dask's own wait goes on for ever when the scheduler has said goodbye.
+    # Dask's own wait goes on for ever when the scheduler has said goodbye, and when
+    # the last worker has.
+    since = None
     while True:
         try:
             return finished.get(timeout=LOOK)
         except queue.Empty:
             if client.status not in ("running", "connecting"):
                 raise _lost(address) from None
+            since = _without_workers(client, address, since)
+
+
+def _without_workers(
+    client: "Client", address: str, since: float | None
+) -> float | None:
+    """When the last worker was found to be gone, None if one is there."""
+    import dask
+
+    try:
+        if client.nthreads():
+            return None
+    except OSError:  # the status of the client will tell
+        return None
+    now = time.monotonic()
+    patience = float(dask.config.get("calibrant.patience", WORKERLESS))
+    if since is not None and now - since >= patience:
+        raise SchedulerError(
+            f"all workers of the Dask cluster at {address} are gone, and none has come "
+            f"for {patience:g} s. What was written before is safe: start one with "
+            f"`dask worker {address}` and run the same again. To wait longer, set "
+            "DASK_CALIBRANT__PATIENCE to a number of seconds."
+        )
+    return now if since is None else since
 
 
 def check_address(address: str) -> None:
@@ -212,18 +247,28 @@ def _client(address: str) -> "Client":
     return client
 
 
-def _outcome(future: "Future[Result]", address: str) -> Result | Exception:
+def _outcome(
+    future: "Future[Result]", client: "Client", address: str
+) -> Result | Exception:
     from distributed import KilledWorker
 
-    try:
-        return future.result()
-    except KilledWorker as error:
-        return WorkerDiedError(f"this job's workers died again and again. {error}")
-    except Exception as error:
-        # What the function raised comes with this status, and other errors are Dask's.
-        if future.status != "error" and isinstance(error, (CancelledError, OSError)):
-            raise _lost(address) from error
-        return error
+    since = None
+    while True:
+        try:
+            return future.result(timeout=FETCH)
+        except KilledWorker as error:
+            return WorkerDiedError(f"this job's workers died again and again. {error}")
+        except Exception as error:
+            # What the function raised comes with this status, and others are Dask's.
+            if future.status == "error":
+                return error
+            # Lost with its worker, it is made again by another.
+            if isinstance(error, TimeoutError) and future.status != "cancelled":
+                since = _without_workers(client, address, since)
+            elif isinstance(error, (CancelledError, OSError)):
+                raise _lost(address) from error
+            else:
+                return error
 
 
 def _lost(address: str) -> SchedulerError:

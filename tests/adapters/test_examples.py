@@ -33,7 +33,7 @@ class Verdict(NamedTuple):
 
 
 def verdicts(text: str) -> list[Verdict]:
-    held = re.findall(r"The 90 % intervals hold ([\d.]+) % of [\d,]+ rows", text)
+    held = re.findall(r"The 90 % intervals covered ([\d.]+) % of [\d,]+ rows", text)
     error = re.findall(r"The calibration error is ([\d.]+) times", text)
     pairs = zip(held, error, strict=True)
     return [Verdict(float(share), float(times)) for share, times in pairs]

@@ -22,5 +22,5 @@ def test_two_processes_fit_one_model(tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("The 90 % intervals hold") == 1
+    assert done.stdout.count("The 90 % intervals covered") == 1
     assert load(tmp_path / "model").fitted_parameters_["distributed"]

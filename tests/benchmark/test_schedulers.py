@@ -338,6 +338,40 @@ def test_a_scheduler_that_goes_away_is_told(functions: Any) -> None:
             next(results)
 
 
+def test_a_last_worker_that_dies_is_told_and_a_new_one_goes_on(
+    functions: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(_dask, "PATIENCE", HANGS)
+    short = importlib.import_module("dask").config.set({"calibrant.patience": 0.01})
+
+    def worker(address: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", address]
+        options = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
+        return subprocess.Popen(
+            [*command, *options],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])},
+            stderr=subprocess.DEVNULL,
+        )
+
+    with (
+        distributed.LocalCluster(n_workers=0, dashboard_address=QUIET) as cluster,
+        short,
+    ):
+        address = cluster.scheduler_address
+        with worker(address) as last:
+            results = run_jobs(functions.nap, [0.0, 600.0], scheduler=address)
+            assert next(results) == (0.0, 0.0)
+            last.kill()
+            last.wait()
+            with pytest.raises(SchedulerError, match=r"are gone.*for 0\.01 s.*is safe"):
+                next(results)
+        with worker(address) as new:
+            again = list(run_jobs(functions.nap, [0.1], scheduler=address))
+            assert again == [(0.1, 0.1)]
+            new.kill()
+
+
 class Gone:
     """A client or a future whose scheduler has gone."""
 
@@ -345,7 +379,8 @@ class Gone:
         self.status = status
         self.error = error
 
-    def result(self) -> None:
+    def result(self, timeout: float) -> None:
+        assert timeout > 0
         raise self.error
 
     def nthreads(self) -> None:
@@ -363,9 +398,9 @@ def test_every_way_to_lose_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (CancelledError(), TimeoutError()):
         gone = Gone("cancelled", error)
         with pytest.raises(SchedulerError, match="was lost"):
-            _dask._outcome(gone, "address")
+            _dask._outcome(gone, gone, "address")
         gone = Gone("error", error)
-        assert _dask._outcome(gone, "address") is error
+        assert _dask._outcome(gone, gone, "address") is error
     gone = Gone("running", OSError())
     finished: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Timer(0.05, finished.put, ("future",)).start()

@@ -105,7 +105,7 @@ def test_selects_change_the_charts(opened: Open) -> None:
     columns = tab.texts("#group-column option")
     assert columns[0] == "kind"
     assert set(columns) == {"kind", "size", "predicted spread"}
-    assert tab.label("group-chart").startswith("held by 90 % intervals, by kind: ")
+    assert tab.label("group-chart").startswith("covered by 90 % intervals, by kind: ")
     assert tab.texts("#group-chart .ytick text") == ["flat ", "house ", "villa "]
     tab.page.locator("#group-column").select_option(label="size")
     assert len(tab.texts("#group-chart .ytick text")) == 4

@@ -100,4 +100,4 @@ def test_the_readme_shows_calibrated_models(
     torch.manual_seed(1)  # a start from which a loop that ends too early shows it
     for code in found:
         exec(compile(code, "README.md", "exec"), scope)
-        assert "no fault can be seen" in capsys.readouterr().out
+        assert "No fault can be seen" in capsys.readouterr().out

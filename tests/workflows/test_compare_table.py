@@ -40,7 +40,7 @@ def test_means_and_deviations_are_normal_laws(narrow: dict[str, Any]) -> None:
     assert done.card["coverage_90"] < 0.7
     assert set(done.card.groups) == {"predicted spread", "site"}
     assert done.fixed is None
-    assert done.words().startswith("Your 90 % intervals held")
+    assert done.words().startswith("Your 90 % intervals covered")
 
 
 def test_the_fix_mends_the_coverage_and_is_written(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from calibrant._checks import InputError
@@ -39,7 +40,29 @@ def test_the_card_is_that_of_the_law(fitted: TableFit, tmp_path: Path) -> None:
     assert done.page is not None
     assert "labeled.csv" in done.page.read_text()
     assert json.dumps(done.to_dict(), default=str)
-    assert done.words().startswith("Your 90 % intervals held")
+    assert done.words().startswith("Your 90 % intervals covered")
+
+
+def test_notes_count_rows_that_have_a_target(fitted: TableFit) -> None:
+    table = homes(60, seed=9)
+    lost = {"price": (0, 7), "garden": (0, 4, 7, 30)}
+    for name, rows in lost.items():
+        cells = table[name].to_pylist()
+        cells = [None if row in rows else cell for row, cell in enumerate(cells)]
+        place = table.column_names.index(name)
+        table = table.set_column(place, name, pa.array(cells))
+    notes = [
+        note for note in evaluate_table(fitted.model, table).notes if "garden" in note
+    ]
+    assert len(notes) == 1
+    assert "2 rows have no 'garden', which training always had, filled" in notes[0]
+    assert notes[0].endswith("the first is row 5.")
+    # Learned, such rows say nothing of the others, which are complete.
+    whole = table.filter(pc.is_valid(table["garden"]))
+    rows = pa.concat_tables([table.slice(0, 1), whole, table.slice(7, 1)])
+    done = fit_table(rows, target="price", test=0, **TINY)
+    assert done.notes[0] == "2 rows without a target: left out."
+    assert not [note for note in done.notes if "garden" in note]
 
 
 def test_missing_targets_are_left_out_and_text_is_refused(fitted: TableFit) -> None:
@@ -114,7 +137,7 @@ def test_a_requirement_is_met_within_its_tolerance(
     asked = Requirement(0.9, 0.03, at_least, held, 100)
     assert asked.met is met
     assert ("NOT met" in asked.words()) is not met
-    assert f"held {100 * held:.1f} % of 100 rows" in asked.words()
+    assert f"covered {100 * held:.1f} % of 100 rows" in asked.words()
     assert "a perfect model shows 84.0 to 95.0 %" in asked.words()
 
 
@@ -144,7 +167,7 @@ def test_recent_rows_refresh_the_calibration(
     assert 0.8 < evaluate_table(again, fresh).card["coverage_90"] < 0.98
     old = TableModel.load(folder).predict_distribution(fresh).mean
     assert (old == fitted.model.predict_distribution(fresh).mean).all()
-    assert done.words().startswith("Before: Your 90 % intervals held")
+    assert done.words().startswith("Before: Your 90 % intervals covered")
     assert json.dumps(done.to_dict(), default=str)
 
 

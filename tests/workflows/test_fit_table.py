@@ -34,8 +34,11 @@ def test_it_says_what_it_did_with_each_column(fitted: TableFit) -> None:
 def test_the_scorecard_is_of_rows_that_were_set_aside(fitted: TableFit) -> None:
     assert fitted.card is not None
     assert fitted.card.n == 60
-    assert fitted.words().startswith("Your 90 % intervals held ")
-    assert "of 60 unseen rows; a perfect model would show 82 to 97 %." in fitted.words()
+    assert fitted.words().startswith("Your 90 % intervals covered ")
+    assert (
+        "of 60 unseen rows; a perfect model would show 81.7 to 96.7 %."
+        in fitted.words()
+    )
     learned, held = set_aside(np.arange(300), 0.2, seed=0)
     assert fitted.model.about["rows"] == len(learned) == 240
     prices = homes(300)["price"].to_numpy()[held]

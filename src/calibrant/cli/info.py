@@ -62,7 +62,7 @@ def _how_it_did(model: "TableModel") -> str:
         return "It was not measured on unseen rows."
     held = card["measures"]["coverage_90"]
     return (
-        f"Its 90 % intervals held {100 * held['value']:.1f} % of {card['rows']:,} "
+        f"Its 90 % intervals covered {100 * held['value']:.1f} % of {card['rows']:,} "
         f"{card.get('which', 'unseen rows')}; a perfect model would show "
-        f"{100 * held['low']:.0f} to {100 * held['high']:.0f} %."
+        f"{100 * held['low']:.1f} to {100 * held['high']:.1f} %."
     )

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.comparison import Comparison, compare_rows
 from calibrant.metrics.conditional import GroupCalibration, WorstGroup
 from calibrant.metrics.distribution_calibration import DistributionCalibration
 from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.verdict import coverage_sentence, verdict_words
 
 if TYPE_CHECKING:
     import pandas
@@ -109,35 +109,12 @@ class Scorecard(Mapping[str, float]):
         raise KeyError(f"no measure is called {name!r}; there are {', '.join(self)}.")
 
     def verdict(self) -> str:
-        """Say in plain words whether the intervals can be trusted."""
-        held = self.measure("coverage_90")
-        share = _percent(held.value)
-        error = self.measure("calibration_error")
-        ratio = error.value / (error.floor or math.nan)
-        known = error.p_value is not None and error.p_value < 0.05
-        how = (
-            ""
-            if self.grid is None
-            else ", counting a rounded or capped target by the share of its interval"
-        )
-        lines = [
-            f"The 90 % intervals hold {share} of {self.n:,} rows{how}; "
-            f"a perfect model would show {_percent(held.low)} to "
-            f"{_percent(held.high)}.",
-            f"The calibration error is {ratio:.1f} times what a perfect model shows "
-            + ("(a real fault)." if known else "(no fault can be seen)."),
-        ]
-        if self.grid is not None:
-            lines.append(
-                f"The targets are not continuous ({self.grid.describe()}): calibration "
-                "is judged by randomized PIT values."
-            )
-        if self.worst is not None and self.worst.p_value < 0.05:
-            group = self.worst.group
-            lines.append(
-                f"Where {self.worst.key} is {group.label}, it is worst: {_fault(group)}"
-            )
-        return " ".join(lines)
+        """Say in plain words whether the intervals can be trusted.
+
+        By the rule of :func:`~calibrant.metrics.verdict.diagnose`, which looks at the
+        size of a fault as well as at its significance.
+        """
+        return f"{coverage_sentence(self)} {verdict_words(self)}"
 
     def compare(
         self,
@@ -215,32 +192,6 @@ class Scorecard(Mapping[str, float]):
         from calibrant.metrics._render import as_text
 
         return as_text(self)
-
-
-def _percent(share: float | None) -> str:
-    return "?" if share is None else f"{100 * share:.1f} %"
-
-
-def _fault(group: GroupCalibration) -> str:
-    """Say what is wrong in a group: the coverage, the place, or only the error."""
-    low, high = group.range_90
-    if not low <= group.coverage_90 <= high:
-        return (
-            f"the 90 % intervals hold {_percent(group.coverage_90)} of "
-            f"{group.rows:,} rows there."
-        )
-    low, high = coverage_range(0.5, group.rows)
-    if not low <= group.below_median <= high:
-        side = "low" if group.below_median > high else "high"
-        return (
-            f"the targets of {group.rows:,} rows there lie too {side}, "
-            f"{_percent(group.below_median)} of them below the predicted median."
-        )
-    ratio = group.calibration_error / group.floor
-    return (
-        f"the calibration error of {group.rows:,} rows there is {ratio:.1f} times what "
-        "a perfect model shows."
-    )
 
 
 def _plain(part: "DataclassInstance | None") -> dict[str, Any] | None:

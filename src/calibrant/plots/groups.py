@@ -64,7 +64,7 @@ def plot_calibration_by(
     labels = [f"{_short(group)}\nn = {group.rows:,}" for group in groups]
     ax.set_xticks(place, labels, fontsize="small")
     ax.set_ylim(0, 1.02)
-    return finish(ax, x=name, y="held by 50 % and 90 % intervals", title=title)
+    return finish(ax, x=name, y="covered by 50 % and 90 % intervals", title=title)
 
 
 def _short(group: GroupCalibration) -> str:

@@ -80,7 +80,7 @@ def plot_intervals(
     ax.text(
         0.02,
         0.98,
-        f"{100 * coverage:.0f} % intervals hold {100 * inside.mean():.1f} % of "
+        f"{100 * coverage:.0f} % intervals covered {100 * inside.mean():.1f} % of "
         f"{len(target):,} rows\n"
         f"a perfect model: {100 * low:.1f} % to {100 * high:.1f} %",
         transform=ax.transAxes,

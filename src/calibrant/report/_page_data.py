@@ -22,7 +22,7 @@ _TITLES = {
     "rmse": "RMSE",
     "nll": "NLL",
     "crps": "CRPS",
-    "coverage": "Held by 90 % intervals",
+    "coverage": "Covered by 90 % intervals",
     "sharpness": "Mean predicted spread",
 }
 Json = dict[str, Any]

@@ -53,6 +53,8 @@ class Reading:
         Where unusual things are written down; None forgets them.
     outside
         Shape ``(n,)``: rows outside the range of training, marked by each column.
+    used
+        Shape ``(n,)``: rows whose unusual things are written down; None for all.
     """
 
     name: str
@@ -61,12 +63,14 @@ class Reading:
     strict: bool
     findings: Findings | None
     outside: BoolArray
+    used: BoolArray | None = None
 
     def note(
         self, what: str, column: str, mask: BoolArray, *, cells: pa.Array, detail: str
     ) -> None:
         """Write down that the masked rows of a column are unusual."""
-        if self.findings is None:
+        mask = mask if self.used is None else mask & self.used
+        if self.findings is None or not mask.any():
             return
         place = int(np.argmax(mask))
         found = Found(

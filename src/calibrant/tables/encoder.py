@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calibrant.tables._cells import FloatArray, family, plain, whole
+from calibrant.tables._cells import BoolArray, FloatArray, family, plain, whole
 from calibrant.tables._description import Description, damaged
 from calibrant.tables._errors import input_error, listed, shown
 from calibrant.tables._reading import Reading
@@ -131,6 +131,7 @@ class TableEncoder:
         first_row: int = 1,
         style: Style | None = None,
         findings: Findings | None = None,
+        used: BoolArray | None = None,
         strict: bool = False,
     ) -> FloatArray:
         """Return rows as a matrix of shape ``(n, d)`` without gaps.
@@ -147,6 +148,9 @@ class TableEncoder:
             How the file is written; None takes that of training.
         findings
             Where unusual things are written down.
+        used
+            Shape ``(n,)``: rows that count there, as those that have a target; None for
+            all.
         strict
             Whether a cell that does not fit its column is an error; else it counts as
             missing unless most of the column is such.
@@ -158,6 +162,7 @@ class TableEncoder:
         batches = data.combine_chunks().to_batches() if whole_table else [data]
         for batch in batches:
             outside = np.zeros(batch.num_rows, dtype=np.bool_)
+            counted = None if used is None else used[start : start + batch.num_rows]
             reading = Reading(
                 name=name,
                 first_row=first_row + start,
@@ -165,12 +170,14 @@ class TableEncoder:
                 strict=strict,
                 findings=findings,
                 outside=outside,
+                used=counted,
             )
             self._write(batch, reading, matrix[start : start + batch.num_rows])
             start += batch.num_rows
             if findings is not None:
-                findings.rows += batch.num_rows
-                findings.rows_outside += int(outside.sum())
+                counts = counted if counted is not None else np.ones_like(outside)
+                findings.rows += int(counts.sum())
+                findings.rows_outside += int((outside & counts).sum())
         return matrix
 
     def style_for(self, style: Style | None) -> Style:

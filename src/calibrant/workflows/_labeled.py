@@ -107,6 +107,7 @@ def read_labeled(
                 name=source.name,
                 first_row=batch.first_row,
                 findings=findings,
+                used=~np.isnan(y),
                 style=source.style,
             )
             known = np.flatnonzero(~np.isnan(y))

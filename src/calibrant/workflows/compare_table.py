@@ -17,6 +17,7 @@ from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._fitting import fit_recorded, fresh_recalibrator
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
+from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import write_own_page
 from calibrant.tables import (
     Source,
@@ -38,7 +39,6 @@ from calibrant.workflows.measured import (
     judgment,
     measure,
     own_report,
-    plain_words,
 )
 from calibrant.workflows.predict_table import CHUNK
 
@@ -79,9 +79,9 @@ class TableComparison:
     def words(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
         if self.fixed is None:
-            return judgment(self.card, which="rows")
-        said = plain_words(self.card, which="rows")
-        after = plain_words(self.fixed, which="rows")
+            return judgment(self.card, which="row")
+        said = coverage_sentence(self.card, whose="Your")
+        after = coverage_sentence(self.fixed, whose="Your")
         return f"As they are: {said} Recalibrated: {after}"
 
     def to_dict(self) -> dict[str, Any]:

@@ -66,8 +66,8 @@ class Requirement:
         most = f"{100 * (self.coverage + self.tolerance):g}"
         asked = f"at least {least} %" if self.at_least else f"{least} to {most} %"
         return (
-            f"Requirement {said}: the {100 * self.coverage:g} % intervals held {held}; "
-            f"asked for: {asked} (a perfect model shows {100 * low:.1f} to "
+            f"Requirement {said}: the {100 * self.coverage:g} % intervals covered "
+            f"{held}; asked for: {asked} (a perfect model shows {100 * low:.1f} to "
             f"{100 * high:.1f} %)."
         )
 
@@ -95,7 +95,7 @@ class TableEvaluation:
 
     def words(self) -> str:
         """Say in plain words whether the intervals can be trusted."""
-        return judgment(self.card, which="rows")
+        return judgment(self.card, which="row")
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""

@@ -185,7 +185,7 @@ def fit_table(
     >>> table = {"x": x, "kind": ["a", "b"] * 100, "y": x + 0.1 * noise}
     >>> done = fit_table(table, target="y", epochs=5, progress=False)
     >>> print(done.words())
-    Your 90 % intervals held ... % of 40 unseen rows; a perfect model would show ...
+    Your 90 % intervals covered ... % of 40 unseen rows; a perfect model would show ...
     >>> [column.kind for column in done.columns]
     ['number', 'category', 'target']
     """
@@ -254,7 +254,13 @@ def _train(
     """Train the regressor; also give all rows, encoded."""
     name = rows.source.name
     findings = Findings()
-    x = encoder.encode(rows.data, name=name, findings=findings, style=rows.source.style)
+    x = encoder.encode(
+        rows.data,
+        name=name,
+        findings=findings,
+        used=~np.isnan(rows.y),
+        style=rows.source.style,
+    )
     notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
     with _heard(notes):
         regressor.fit(

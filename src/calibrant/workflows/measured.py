@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own._verdict import SHARED, verdict_words
+from calibrant.metrics.verdict import coverage_sentence, verdict_words
 from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
 from calibrant.tables import TableEncoder
 from calibrant.workflows._labeled import Labeled
@@ -22,7 +21,6 @@ __all__ = [
     "judgment",
     "measure",
     "own_report",
-    "plain_words",
 ]
 
 #: With so many columns, a search for faults in all of them takes longer than the rest.
@@ -95,31 +93,20 @@ def measure(law: AbstractDistribution, labeled: Labeled, *, seed: int = 0) -> Me
     return Measured(card, predictions, notes)
 
 
-def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
-    """Say in one sentence whether the intervals hold what they promise.
+def judgment(card: Scorecard, *, which: str = "unseen row") -> str:
+    """Say in plain words whether the intervals can be trusted, as the report does.
 
     Examples
     --------
     >>> import torch
     >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
     >>> card = evaluate((torch.zeros(400), torch.ones(400)), noise)
-    >>> print(plain_words(card))
-    Your 90 % intervals held 92.5 % of 400 unseen rows; a perfect model would show \
-87 to 93 %.
+    >>> print(judgment(card))
+    Your 90 % intervals covered 92.5 % of 400 unseen rows; a perfect model would show \
+87.0 to 92.8 %. No fault can be seen: the intervals can be trusted as they are.
     """
-    low, high = (100 * each for each in coverage_range(0.9, card.n))
-    held = 100 * card["coverage_90"]
-    digits = 0 if f"{low:.0f}" != f"{high:.0f}" else 1
-    start = "Your" if card.grid is None else f"{SHARED}, your"
-    return (
-        f"{start} 90 % intervals held {held:.1f} % of {card.n:,} {which}; a perfect "
-        f"model would show {low:.{digits}f} to {high:.{digits}f} %."
-    )
-
-
-def judgment(card: Scorecard, *, which: str = "unseen rows") -> str:
-    """Say in plain words whether the intervals can be trusted, as the report does."""
-    return f"{plain_words(card, which=which)} {verdict_words(card)}"
+    sentence = coverage_sentence(card, whose="Your", which=which)
+    return f"{sentence} {verdict_words(card)}"
 
 
 def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:

@@ -12,6 +12,7 @@ from calibrant.data.splits import shuffled_folds
 from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import Style
@@ -23,7 +24,6 @@ from calibrant.workflows.measured import (
     column_lines,
     measure,
     own_report,
-    plain_words,
 )
 
 __all__ = ["TableRecalibration", "recalibrate_table"]
@@ -64,10 +64,11 @@ class TableRecalibration:
 
     def words(self) -> str:
         """Say in plain words what has changed."""
-        return (
-            f"Before: {plain_words(self.before, which='recent rows')} "
-            f"After: {plain_words(self.after, which='recent rows')}"
+        before, after = (
+            coverage_sentence(card, whose="Your", which="recent row")
+            for card in (self.before, self.after)
         )
+        return f"Before: {before} After: {after}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""

@@ -6,7 +6,7 @@ import pytest
 
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid
-from calibrant.report.own._groups import fault_words
+from calibrant.metrics.verdict import fault_words
 from calibrant.report.own.advice import Advice, advice
 from own_contents import N, card_of, gridded, of_law, with_group
 
@@ -92,7 +92,7 @@ def test_a_group_is_named_unless_all_rows_have_a_fault() -> None:
     card = with_group().card
     group, _ = advice(card, kind="fit")
     assert group.title == "Be careful with one group"
-    assert "Where “kind” is villa, the 90 % intervals hold 51.5 %" in group.text
+    assert "Where “kind” is villa, the 90 % intervals covered 51.5 %" in group.text
     assert card.worst is not None
     spread = replace(card, worst=replace(card.worst, key="predicted spread"))
     assert advice(spread, kind="fit")[0].title.startswith("Do not trust the diff")
@@ -117,7 +117,7 @@ def test_a_fault_of_a_group_is_named_by_what_is_off(below: float, words: str) ->
         worst.group,
         rows=40,
         coverage_90=0.9,
-        range_90=(0.8, 0.975),
+        coverage_50=0.5,
         below_median=below,
         calibration_error=0.3,
         floor=0.1,
@@ -144,16 +144,16 @@ def test_what_is_seen_but_does_not_matter_is_said() -> None:
         for each in card.measures
     )
     first = advice(replace(card, measures=measures), kind="fit")[0]
-    assert "too small to matter" in first.text
-    assert "Only 412 rows make it visible" in first.text
+    assert "too small to change a decision" in first.text
+    assert "412 rows make it visible" in first.text
 
 
 def test_a_fault_that_may_be_chance_is_measured_again_first() -> None:
-    card = of_law("narrow").card
-    unsure = tuple(replace(each, p_value=0.0312) for each in card.measures)
-    first, then, _ = advice(replace(card, measures=unsure), kind="fit")
+    pit = [(i + 0.5) / N for i in range(N)]
+    pit[30:38], pit[-38:-30] = [0.04] * 8, [0.96] * 8
+    first, then, _ = advice(card_of(tuple(pit)), kind="fit")
     assert first.title == "Measure on more rows first"
-    assert first.text.startswith("3.1 % of perfect models")
+    assert first.text.startswith("Up to 2.1 % of perfect models look")
     assert then.command == RECALIBRATE
 
 

@@ -2,20 +2,12 @@
 
 from typing import NamedTuple
 
-from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.conditional import GroupCalibration, WorstGroup
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own._texts import counted, name, p_text, percent, span
-from calibrant.report.own.diagnosis import CHANCE
+from calibrant.metrics.verdict import SURE, fault_words, group_chance, place_words
+from calibrant.report.own._texts import p_text
 
-__all__ = [
-    "Column",
-    "error_ratio",
-    "fault_words",
-    "place_words",
-    "ranked_columns",
-    "worst_words",
-]
+__all__ = ["Column", "error_ratio", "ranked_columns", "worst_words"]
 
 
 class Column(NamedTuple):
@@ -41,35 +33,6 @@ def error_ratio(group: GroupCalibration) -> float:
     return group.calibration_error / group.floor
 
 
-def place_words(worst: WorstGroup) -> str:
-    """Say which rows the worst group is made of."""
-    key, label = (name(each, longest=48) for each in (worst.key, worst.group.label))
-    return f"“{key}” is {label}"
-
-
-def fault_words(group: GroupCalibration) -> str:
-    """Say what is wrong in a group: the coverage, the place, or only the error."""
-    rows = counted(group.rows)
-    low, high = group.range_90
-    if not low <= group.coverage_90 <= high:
-        return (
-            f"the 90 % intervals hold {percent(group.coverage_90)} of {rows} there "
-            f"(a perfect model: {span(low, high)})"
-        )
-    low, high = coverage_range(0.5, group.rows)
-    if not low <= group.below_median <= high:
-        side = "below" if group.below_median > high else "above"
-        share = max(group.below_median, 1 - group.below_median)
-        return (
-            f"{percent(share)} of the targets of {rows} there lie {side} the predicted "
-            "median, where half of them should"
-        )
-    return (
-        f"the calibration error of {rows} there is {error_ratio(group):.1f} times what "
-        "a perfect model shows"
-    )
-
-
 def worst_words(worst: WorstGroup, *, everywhere: bool) -> str:
     """Say which group stands out most, and whether chance alone does that.
 
@@ -84,9 +47,10 @@ def worst_words(worst: WorstGroup, *, everywhere: bool) -> str:
         f"Of {worst.tested:,} groups, the one where {place_words(worst)} stands out "
         f"most: {fault_words(worst.group)}."
     )
-    p_value = p_text(worst.p_value)
-    if worst.p_value < CHANCE:
-        more = " But all rows together have a fault: mend that first."
+    chance = group_chance(worst)
+    p_value = p_text(chance)
+    if chance < SURE:
+        more = " But all rows together have a fault: fix that first."
         return (
             f"{text} Chance does not explain it (p {_relation(p_value)}, counting that "
             f"all groups were searched).{more if everywhere else ''}"

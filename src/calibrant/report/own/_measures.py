@@ -14,7 +14,7 @@ _SECTIONS = {
     "accuracy": "How close the predictions are",
     "score": "Closeness and honesty in one number",
     "calibration": "How honest the predicted probabilities are",
-    "coverage": "How many targets the intervals hold",
+    "coverage": "How many targets the intervals cover",
     "sharpness": "How wide the intervals are",
 }
 _LESS = "Less is better."
@@ -172,7 +172,7 @@ def _in_words(measure: str) -> tuple[str, str]:
     kind, _, level = measure.rpartition("_")
     if kind == "coverage":
         return (
-            f"Held by the {level} % intervals",
+            f"Covered by the {level} % intervals",
             f"The share of targets inside; {level} % is right, more is not better.",
         )
     if kind == "width":

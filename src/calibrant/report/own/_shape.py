@@ -3,7 +3,7 @@
 from typing import Any
 
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own.diagnosis import diagnose
+from calibrant.metrics.verdict import diagnose
 
 __all__ = ["shape_words"]
 

@@ -7,17 +7,19 @@ from calibrant.metrics.bands import coverage_range, rows_for_coverage
 from calibrant.metrics.conditional import WorstGroup
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid
-from calibrant.report.own._groups import fault_words, place_words
+from calibrant.metrics.verdict import (
+    MATERIAL,
+    Diagnosis,
+    diagnose,
+    fault_words,
+    place_words,
+)
 from calibrant.report.own._texts import amount, counted, percent, span
-from calibrant.report.own.diagnosis import Diagnosis, diagnose
 
 __all__ = ["Advice", "advice"]
 
 _SPREAD = "predicted spread"
 _RECALIBRATE = "calibrant recalibrate model/ recent.csv --out model2/"
-_FIX = (
-    "calibrant compare predictions.csv --target y --mean mu --std sigma --fix fixed.csv"
-)
 _EVALUATE = "calibrant evaluate model/ labeled.csv"
 _COMPARE = "calibrant compare predictions.csv --target y --mean mu --std sigma"
 _FIX = f"{_COMPARE} --fix fixed.csv"
@@ -47,7 +49,7 @@ def advice(
 ) -> tuple[Advice, ...]:
     """Say what to do, the most pressing first; decided from the card alone.
 
-    The rules, on the status of :func:`~calibrant.report.own.diagnosis.diagnose`:
+    The rules, on the status of :func:`~calibrant.metrics.verdict.diagnose`:
 
     1. With ``before``: say what the recalibration changed, and whether to keep it.
     2. ``few``: measure on as many rows as 90 % +- 5 points takes.
@@ -59,7 +61,7 @@ def advice(
     6. A group that is badly calibrated although the rest is not: more rows or a feature
        that tells it apart; where it is a group of predicted spread, another network.
     7. Rounded or capped targets: what the numbers mean then.
-    8. ``trusted``: nothing to mend, and how to keep watching; how sure this is.
+    8. ``trusted``: nothing to fix, and how to keep watching; how sure this is.
 
     Parameters
     ----------
@@ -133,8 +135,8 @@ def _few(card: Scorecard, _: Diagnosis, kind: str) -> list[Advice]:
 
 def _first_more_rows(card: Scorecard, found: Diagnosis, kind: str) -> Advice:
     text = (
-        f"{percent(found.chance)} of perfect models look as bad as this by chance on "
-        f"{counted(card.n)}. If other rows show the same, act on it."
+        f"Up to {percent(found.chance)} of perfect models look as bad as this by "
+        f"chance on {counted(card.n)}. If other rows show the same, act on it."
     )
     return Advice("Measure on more rows first", text, _again(kind))
 
@@ -144,7 +146,7 @@ def _narrow(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
         _recalibrate(
             kind,
             "to widen the intervals",
-            "It widens the intervals to what they promise.",
+            "It widens the intervals to their nominal level.",
         )
     ]
     if kind == "fit":
@@ -162,8 +164,8 @@ def _narrow(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
 
 def _wide(_: Scorecard, __: Diagnosis, kind: str) -> list[Advice]:
     what = (
-        "The intervals are on the safe side, and wider than they need to be: "
-        "narrower ones would hold what they promise and say more."
+        "The intervals are wider than they need to be: narrower ones would cover their "
+        "nominal level and say more."
     )
     return [_recalibrate(kind, "to tighten the intervals", what)]
 
@@ -201,9 +203,9 @@ def _nothing(card: Scorecard, found: Diagnosis, _: str) -> list[Advice]:
     text = (
         "No fault can be seen in these rows."
         if not found.seen
-        else "What can be seen is too small to matter: promised and observed "
-        f"frequencies differ by {100 * found.gap:.1f} points. Only "
-        f"{counted(card.n)} make it visible."
+        else "What can be seen is too small to change a decision: nominal and observed "
+        f"frequencies differ by {100 * found.gap:.1f} points. {counted(card.n)} make "
+        "it visible."
     )
     return [Advice("Use the intervals as they are", text)]
 
@@ -249,14 +251,20 @@ def _group(worst: WorstGroup) -> Advice:
         return Advice(
             "Do not trust the differences in width",
             f"{what} The predicted spread does not follow the real one: recalibration "
-            "treats all rows alike and cannot mend that. Try another network, more "
+            "treats all rows alike and cannot fix that. Try another network, more "
             "rows, or features that tell sure rows from unsure ones.",
         )
+    covered = worst.group.coverage_90
+    until = (
+        "until then do not rely on the intervals there"
+        if covered < 0.9 - MATERIAL[90]
+        else f"its 90 % intervals covered {percent(covered)}, enough to be used"
+    )
     return Advice(
         "Be careful with one group",
-        f"{what} Recalibration treats all rows alike and cannot mend that. More "
+        f"{what} Recalibration treats all rows alike and cannot fix that. More "
         "training rows of this group help, or a feature that tells what is special "
-        "about it; until then do not rely on the intervals there.",
+        f"about it; {until}.",
     )
 
 

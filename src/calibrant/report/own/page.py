@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._version import __version__
+from calibrant.metrics.verdict import diagnose
 from calibrant.report._files import write_text
 from calibrant.report._html import TEMPLATES, environment, plotly_script, read_parts
 from calibrant.report._page_data import json_text
@@ -22,7 +23,6 @@ from calibrant.report.own._texts import block, name, tight
 from calibrant.report.own._verdict import headline, status_view, tiles
 from calibrant.report.own.advice import advice
 from calibrant.report.own.contents import OwnReport
-from calibrant.report.own.diagnosis import diagnose
 
 __all__ = ["own_page", "write_own_page"]
 

@@ -7,8 +7,8 @@ const Groups = (() => {
   const column = document.getElementById("group-column");
   const measure = document.getElementById("group-measure");
   const MEASURES = {
-    held90: { value: "held90", range: "range90", text: "text90", right: 0.9, title: "held by 90 % intervals" },
-    held50: { value: "held50", range: "range50", text: "text50", right: 0.5, title: "held by 50 % intervals" },
+    held90: { value: "held90", range: "range90", text: "text90", right: 0.9, title: "covered by 90 % intervals" },
+    held50: { value: "held50", range: "range50", text: "text50", right: 0.5, title: "covered by 50 % intervals" },
     below: { value: "below", range: "range50", text: "textBelow", right: 0.5, title: "targets below the predicted median" },
   };
 

@@ -1,0 +1,438 @@
+"""Whether intervals can be trusted: one rule that judges a scorecard, and its words."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.stats import binom, norm
+
+from calibrant.metrics.bands import coverage_range, rows_for_coverage
+from calibrant.metrics.conditional import GroupCalibration, WorstGroup
+
+if TYPE_CHECKING:
+    from calibrant.metrics.scorecard import Scorecard
+
+__all__ = [
+    "FEWEST_ROWS",
+    "MATERIAL",
+    "SURE",
+    "Diagnosis",
+    "Status",
+    "coverage_sentence",
+    "diagnose",
+    "fault_words",
+    "group_chance",
+    "place_words",
+    "verdict_words",
+]
+
+Status = Literal["trusted", "uneven", "narrow", "wide", "shifted", "misshapen", "few"]
+#: Overall shares of perfect models that are told of signs of a fault, and of a fault.
+CHANCE, SURE = 0.1, 0.02
+#: With fewer rows the observed coverage may be off by ten points by chance alone.
+FEWEST_ROWS = rows_for_coverage(0.9, 0.1)
+#: Coverages of these levels (in percent) that are off by less change no decision.
+MATERIAL = {50: 0.03, 90: 0.02}
+#: The same for the mean PIT value, and for the gaps between nominal and observed
+#: frequency (root mean square): a shift by 0.07 predicted standard deviations.
+_MATERIAL_GAP = 0.02
+#: Beside a fault of one interval, the other is off by less than this part of it: what
+#: is wrong is more than a factor of all widths.
+_OTHER = 1 / 3
+_LONGEST_NAME = 48
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What was found.
+
+    Parameters
+    ----------
+    status
+        The verdict in a word.
+    off
+        Levels in percent (50, 90) whose coverage has a fault over all rows; a sure one
+        if any fault is sure.
+    lean
+        Mean PIT value minus 1/2, in standard deviations of a perfect model: above 0
+        where targets lie higher than predicted.
+    reach
+        Mean of ``|2 PIT - 1|`` minus 1/2, in the same units: above 0 where targets lie
+        further out than predicted.
+    seen
+        Whether chance alone does not explain what is seen over all rows.
+    gap
+        Root mean squared gap between nominal and observed frequency, without what
+        chance does.
+    group
+        The worst group, if it has a fault.
+    chance
+        At most this share of perfect models shows as much over all rows.
+    """
+
+    status: Status
+    off: tuple[int, ...]
+    lean: float
+    reach: float
+    seen: bool
+    gap: float
+    group: WorstGroup | None
+    chance: float
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether all rows together have a fault."""
+        return self.status in ("narrow", "wide", "shifted", "misshapen")
+
+    @property
+    def sure(self) -> bool:
+        """Whether hardly any perfect model shows what was found."""
+        return self.status == "uneven" or self.chance < SURE
+
+
+def diagnose(card: "Scorecard") -> Diagnosis:
+    r"""Decide on a status, by significance and by size.
+
+    Four numbers are tested over all rows against what a perfect model shows on as many:
+
+    1. the coverage of the 90 % intervals (exact binomial; a fault is *seen* outside the
+       range of 95 % of perfect models, which stands beside the coverage),
+    2. the coverage of the 50 % intervals (exact binomial),
+    3. the mean PIT value (normal, variance :math:`1 / 12 n`),
+    4. the calibration error (simulated),
+
+    the last three at :math:`0.05 / 3` each. By Bonferroni at most 10 % of perfect
+    models show any of it, and are told of *signs* of a fault; at a fifth of these
+    levels the fault is *sure* and called one, which at most 2 % of perfect models are
+    told.
+
+    A fault also has to matter: the 90 % coverage is off by more than 2 points, the 50 %
+    coverage by more than 3, the mean PIT value or the gap between nominal and observed
+    frequency (root mean square, less what chance does) by more than 0.02. That is a
+    width that is off by 6 to 7 %, or a shift by 0.07 predicted standard deviations.
+    What is seen and smaller changes no decision, and leaves the status as it is. A
+    fault is
+
+    - ``misshapen`` if the mean PIT value and the tails beyond the 90 % intervals lean
+      to different sides,
+    - ``shifted`` if the mean PIT value is off, and by more than the distance of the PIT
+      values from 1/2, or no coverage is off,
+    - ``narrow`` or ``wide`` if coverages are off to that side, the other one no less
+      than by a third of it (of its upper 95 % limit),
+    - ``misshapen`` otherwise.
+
+    Without one the status is ``few`` below 30 rows, ``uneven`` if the worst group has
+    a fault that matters by the same sizes and that at most 2 % of perfect models show
+    in any group (see :func:`group_chance`), and else ``trusted``.
+
+    Parameters
+    ----------
+    card
+        Of ``evaluate``.
+
+    Examples
+    --------
+    >>> from calibrant.metrics.evaluate import evaluate
+    >>> y = np.linspace(-2, 2, 200)
+    >>> diagnose(evaluate((np.zeros(200), np.full(200, 0.2)), y)).status
+    'narrow'
+    """
+    pit = np.asarray(card.rows["pit"], dtype=np.float64)
+    unit = 1 / math.sqrt(12 * len(pit))
+    lean = float(pit.mean() - 0.5) / unit
+    reach = float(np.abs(2 * pit - 1).mean() - 0.5) / unit
+    error = card.measure("calibration_error")
+    gap = _gap(error.value, error.floor or 0.0, len(card.curve[0]))
+    # Of each: its p-value in units of that of the first, and whether its size matters.
+    tests: dict[str | int, tuple[float, bool]] = {
+        90: (_tail(90, card["coverage_90"], card.n), _matters(90, card["coverage_90"])),
+        50: (
+            3 * _tail(50, card["coverage_50"], card.n),
+            _matters(50, card["coverage_50"]),
+        ),
+        "lean": (6 * float(norm.sf(abs(lean))), abs(lean) * unit > _MATERIAL_GAP),
+        "gap": (3 * (error.p_value or 0.0), gap > _MATERIAL_GAP),
+    }
+    seen = {name: 2 * chance for name, (chance, _) in tests.items()}
+    seen = {name: chance for name, chance in seen.items() if chance < CHANCE}
+    faults = {name: chance for name, chance in seen.items() if tests[name][1]}
+    if any(chance < SURE for chance in faults.values()):  # what may be chance can wait
+        faults = {name: chance for name, chance in faults.items() if chance < SURE}
+    off = tuple(level for level in MATERIAL if level in faults)
+    group = _group_fault(card)
+    status: Status = "trusted"
+    if faults:
+        leans = "lean" in faults and (abs(lean) >= abs(reach) or not off)
+        skewed = "lean" in faults and _is_skewed(card, lean)
+        status = "misshapen" if skewed else "shifted" if leans else _of_width(card, off)
+    elif card.n < FEWEST_ROWS:
+        status = "few"
+    elif group is not None:
+        status = "uneven"
+    chance = min((faults or seen or {"": 1.0}).values())
+    return Diagnosis(status, off, lean, reach, bool(seen), gap, group, chance)
+
+
+def _tail(level: int, coverage: float, n: int) -> float:
+    """Two-sided p-value of a coverage: below 0.05 just outside of its range."""
+    perfect, count = binom(n, level / 100), round(n * coverage)
+    return 2 * float(min(perfect.cdf(count), perfect.sf(count - 1)))
+
+
+def _matters(level: int, coverage: float) -> bool:
+    # A share exactly at the limit is within it, whatever its rounding.
+    return abs(coverage - level / 100) > MATERIAL[level] + 1e-9
+
+
+def _gap(error: float, floor: float, levels: int) -> float:
+    return math.sqrt(max(0.0, error - floor) / levels)
+
+
+def _is_skewed(card: "Scorecard", lean: float) -> bool:
+    """Whether the rows beyond the 90 % intervals lean to the other side than all do."""
+    below, above = _beyond(card)
+    return (above - below) * math.sqrt(card.n / 0.1) * math.copysign(1, lean) < -1.96
+
+
+def _beyond(card: "Scorecard") -> tuple[float, float]:
+    pit = np.asarray(card.rows["pit"])
+    return float((pit < 0.05).mean()), float((pit > 0.95).mean())
+
+
+def _of_width(card: "Scorecard", off: tuple[int, ...]) -> Status:
+    """Whether intervals are wrong by a factor; ``misshapen`` where they are not."""
+    if not off:
+        return "misshapen"
+    level = max(off)
+    other = 140 - level
+    gap = card[f"coverage_{level}"] - level / 100
+    low, high = coverage_range(other / 100, card.n)
+    beside = (card[f"coverage_{other}"] - other / 100) * math.copysign(1, gap)
+    if beside + (high - low) / 2 < _OTHER * abs(gap):
+        return "misshapen"
+    return "wide" if gap > 0 else "narrow"
+
+
+def _group_fault(card: "Scorecard") -> WorstGroup | None:
+    worst = card.worst
+    if worst is None or group_chance(worst) >= SURE:
+        return None
+    group = worst.group
+    gap = _gap(group.calibration_error, group.floor, len(card.curve[0]))
+    return worst if _group_facts(group) or gap > _MATERIAL_GAP else None
+
+
+def group_chance(worst: WorstGroup) -> float:
+    """At most this share of perfect models has so bad a group, of all that were tested.
+
+    Twice the smaller of two p-values that know of the search: of the calibration error,
+    and of the 90 % coverage (exact binomial, Bonferroni), which sees narrow intervals
+    in a small group first.
+    """
+    group = worst.group
+    coverage = worst.tested * _tail(90, group.coverage_90, group.rows)
+    return min(1.0, 2 * min(worst.p_value, coverage))
+
+
+def _group_facts(group: GroupCalibration) -> list[str]:
+    """What is off in a group, by what chance explains and by its size."""
+    rows, facts = _rows(group.rows), []
+    coverages = {90: group.coverage_90, 50: group.coverage_50}
+    for level, value in coverages.items():
+        low, high = coverage_range(level / 100, group.rows)
+        if not low <= value <= high and _matters(level, value):
+            facts.append(
+                f"the {level} % intervals covered {_percent(value)} of {rows} there "
+                f"(a perfect model: {_span(low, high)})"
+            )
+    low, high = coverage_range(0.5, group.rows)
+    if not low <= group.below_median <= high and _matters(50, group.below_median):
+        side = "below" if group.below_median > high else "above"
+        share = max(group.below_median, 1 - group.below_median)
+        facts.append(
+            f"{_percent(share)} of the targets of {rows} there lie {side} the "
+            "predicted median, where half of them should"
+        )
+    return facts
+
+
+def fault_words(group: GroupCalibration) -> str:
+    """Say what is wrong in a group: a coverage, the place, or only the error."""
+    ratio = group.calibration_error / group.floor
+    error = (
+        f"the calibration error of {_rows(group.rows)} there is {ratio:.1f} times what "
+        "a perfect model shows"
+    )
+    return next(iter([*_group_facts(group), error]))
+
+
+def place_words(worst: WorstGroup) -> str:
+    """Say which rows the worst group is made of."""
+    key, label = (_name(text) for text in (worst.key, worst.group.label))
+    return f"“{key}” is {label}"
+
+
+def coverage_sentence(
+    card: "Scorecard", *, whose: str = "The", which: str = "row"
+) -> str:
+    """Say how many targets the 90 % intervals covered, and how many they should.
+
+    Parameters
+    ----------
+    card
+        Of ``evaluate``.
+    whose
+        Begins the sentence.
+    which
+        What one of the rows is called.
+    """
+    value, span = card["coverage_90"], _span(*coverage_range(0.9, card.n))
+    if card.grid is not None:
+        whose = f"Counting each target by the share of its step, {whose.lower()}"
+    return (
+        f"{whose} 90 % intervals covered {_percent(value)} of {_rows(card.n, which)}; "
+        f"a perfect model would show {span}."
+    )
+
+
+def verdict_words(card: "Scorecard") -> str:
+    """Say in a sentence or two whether the intervals can be trusted."""
+    found = diagnose(card)
+    if found.everywhere:
+        what = _FAULTS[found.status](card, found)
+        if not found.sure:
+            words = (
+                f"Perhaps {what}. But up to {_percent(found.chance)} of perfect models "
+                "look as bad as this by chance."
+            )
+        else:
+            words = f"{what[0].upper()}{what[1:]}."
+            if found.status == "narrow" and 90 in found.off:
+                words += " Do not rely on them as they are."
+    elif found.status == "uneven" and found.group is not None:  # it has one
+        words = (
+            f"Over all rows no fault {'that matters ' if found.seen else ''}can be "
+            f"seen, but where {place_words(found.group)}, "
+            f"{fault_words(found.group.group)}."
+        )
+    elif found.status == "few":
+        words = (
+            "Nothing speaks against the intervals, but so few rows cannot tell good "
+            "ones from bad ones."
+        )
+    elif found.seen:
+        gaps = [
+            f"{100 * abs(card[f'coverage_{level}'] - level / 100):.1f}"
+            for level in (90, 50)
+        ]
+        words = (
+            "The intervals can be trusted: a fault can be seen, but it is too small to "
+            f"change a decision (the 90 % coverage is off by {gaps[0]} points, the "
+            f"50 % coverage by {gaps[1]})."
+        )
+    else:
+        words = "No fault can be seen: the intervals can be trusted as they are."
+    if card.grid is not None:
+        words += (
+            f" The target is {card.grid.describe()}, so each one counts by the share "
+            "of its step that an interval covers."
+        )
+    return words
+
+
+def _narrow(card: "Scorecard", found: Diagnosis) -> str:
+    if 90 not in found.off:
+        return _only_50(card, "narrow")
+    return (
+        f"{_which(found)} are too narrow: targets fall outside more often than "
+        "they should"
+    )
+
+
+def _wide(card: "Scorecard", found: Diagnosis) -> str:
+    if 90 not in found.off:
+        return _only_50(card, "wide")
+    return (
+        f"{_which(found)} are too wide: they are safe, but they say less than they "
+        "could"
+    )
+
+
+def _which(found: Diagnosis) -> str:
+    return "the 50 % and 90 % intervals" if len(found.off) > 1 else "the 90 % intervals"
+
+
+def _only_50(card: "Scorecard", how: str) -> str:
+    words = f"the 50 % intervals are too {how}: they {_covered(card, 50)}"
+    low, high = coverage_range(0.9, card.n)
+    if low <= card["coverage_90"] <= high or not _matters(90, card["coverage_90"]):
+        words += ". No fault that matters can be seen in the 90 % intervals"
+    return words
+
+
+def _covered(card: "Scorecard", level: int) -> str:
+    span = _span(*coverage_range(level / 100, card.n))
+    value = card[f"coverage_{level}"]
+    return f"covered {_percent(value)} (a perfect model: {span})"
+
+
+def _shifted(card: "Scorecard", found: Diagnosis) -> str:
+    below = float((np.asarray(card.rows["pit"]) <= 0.5).mean())
+    low = found.lean > 0
+    side, share = ("above", 1 - below) if low else ("below", below)
+    return (
+        f"the predictions are shifted, too {'low' if low else 'high'}: "
+        f"{_percent(share)} of the targets lie {side} the predicted median, where half "
+        "of them should"
+    )
+
+
+def _misshapen(card: "Scorecard", found: Diagnosis) -> str:
+    start = "the predicted distributions have the wrong shape"
+    if _of_width(card, found.off) == "misshapen" and found.off:
+        both = ", the 90 % intervals ".join(_covered(card, at) for at in MATERIAL)
+        return f"{start}: the 50 % intervals {both}"
+    if _is_skewed(card, found.lean):
+        below, above = _beyond(card)
+        return (
+            f"{start}: {_percent(below)} of the targets lie below the 90 % intervals "
+            f"and {_percent(above)} above, where {_percent(0.05)} should"
+        )
+    nominal, observed = (np.asarray(part) for part in card.curve)
+    worst = int(np.abs(observed - nominal).argmax())
+    return (
+        f"{start}: {_percent(float(observed[worst]))} of the targets lie below the "
+        f"predicted {100 * nominal[worst]:g} % quantile"
+    )
+
+
+_FAULTS = {
+    "narrow": _narrow,
+    "wide": _wide,
+    "shifted": _shifted,
+    "misshapen": _misshapen,
+}
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _span(low: float, high: float) -> str:
+    return f"{100 * low:.1f} to {100 * high:.1f} %"
+
+
+def _rows(count: int, singular: str = "row") -> str:
+    return f"{count:,} {singular}{'' if count == 1 else 's'}"
+
+
+def _name(text: str) -> str:
+    """A name that can stand in a sentence: printable, on one line, cut if long."""
+    line = " ".join(text.split())
+    bad = "\N{REPLACEMENT CHARACTER}"
+    line = "".join(mark if mark.isprintable() else bad for mark in line)
+    if len(line) <= _LONGEST_NAME:
+        return line
+    half = _LONGEST_NAME // 2
+    return f"{line[:half]}\N{HORIZONTAL ELLIPSIS}{line[1 - half :]}"
