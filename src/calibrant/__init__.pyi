@@ -1,4 +1,4 @@
-from ._checks import InputError as InputError
+from .errors import InputError as InputError
 from ._checks import UnsupportedError as UnsupportedError
 from ._distributed import LostRankError as LostRankError
 from ._version import __version__ as __version__
