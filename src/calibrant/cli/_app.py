@@ -12,6 +12,7 @@ from typing import Annotated, ParamSpec
 import typer
 
 from calibrant import __version__
+from calibrant.errors import InputError
 
 __all__ = [
     "app",
@@ -151,12 +152,11 @@ def one_line_errors(
 
 def _is_for_the_user(error: Exception) -> bool:
     """Whether the text says what the user can do, so that no traceback is needed."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | InputError):
         return True
-    from calibrant._checks import InputError
     from calibrant.training.history import DivergedError
 
-    return isinstance(error, InputError | DivergedError)
+    return isinstance(error, DivergedError)
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.report.own.contents import ColumnLine
+    from calibrant.tables.column import ColumnLine
 
 __all__ = ["Voice"]
 

@@ -208,10 +208,8 @@ def fit(
 
 
 def _tell(done: "TableFit", voice: Voice) -> None:
-    from calibrant.workflows.measured import column_lines
-
     voice.json(done.to_dict())
-    voice.columns(column_lines(done.model.encoder))
+    voice.columns(done.model.encoder.lines)
     voice.notes(done.notes)
     if done.card is not None:
         voice.card(done.card)

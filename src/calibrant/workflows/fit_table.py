@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
+from calibrant.estimator._about import settings_of
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
@@ -32,7 +33,6 @@ from calibrant.workflows._making import (
     checksum,
     curves,
     how_made,
-    settings_of,
     summary,
 )
 from calibrant.workflows._training_table import (
@@ -43,7 +43,6 @@ from calibrant.workflows._training_table import (
     read_training_table,
 )
 from calibrant.workflows.measured import (
-    column_lines,
     judgment,
     measure,
     own_report,
@@ -103,7 +102,7 @@ class TableFit:
             "interrupted": self.interrupted,
             "words": self.words(),
             "notes": list(self.notes),
-            "columns": [vars(line) for line in column_lines(self.model.encoder)],
+            "columns": [vars(line) for line in self.model.encoder.lines],
             "scorecard": None if self.card is None else self.card.to_dict(),
         }
 
@@ -317,8 +316,8 @@ def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> Tabl
         source=source,
         target=model.target,
         unseen=UNSEEN[how],
-        settings=settings_of(model),
-        columns=column_lines(model.encoder),
+        settings=settings_of(model.about, model.regressor.strength_),
+        columns=model.encoder.lines,
         notes=notes,
         training=curves(model.regressor),
     )

@@ -12,13 +12,11 @@ from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own._verdict import SHARED, verdict_words
-from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
-from calibrant.tables import TableEncoder
+from calibrant.report.own.contents import OwnReport, Predictions
 from calibrant.workflows._labeled import Labeled
 
 __all__ = [
     "Measured",
-    "column_lines",
     "judgment",
     "measure",
     "own_report",
@@ -120,19 +118,6 @@ def plain_words(card: Scorecard, *, which: str = "unseen rows") -> str:
 def judgment(card: Scorecard, *, which: str = "unseen rows") -> str:
     """Say in plain words whether the intervals can be trusted, as the report does."""
     return f"{plain_words(card, which=which)} {verdict_words(card)}"
-
-
-def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:
-    """Say what was done with each column."""
-    return tuple(
-        ColumnLine(
-            name=column.name,
-            kind=column.kind,
-            used=column.used,
-            done="used as it is" if column.done == column.kind else column.done,
-        )
-        for column in encoder.columns
-    )
 
 
 def own_report(
