@@ -304,6 +304,42 @@ STRANGERS = (
         "members",
     ),
     _case(
+        "forged: a member whose number is no whole one",
+        _forged(_set(_D, _R, "units", 0, "members", 0, to=0.0)),
+        "members",
+    ),
+    _case(
+        "forged: a member that is false",
+        _forged(_set(_D, _R, "units", 0, "members", 0, to=False)),
+        "members",
+    ),
+    _case(
+        "forged: no recalibrators",
+        _forged(_set(_D, _R, "recalibrators", to=[])),
+        "recalibrator",
+    ),
+    _case(
+        "forged: bounds that are false",
+        _forged(_set(_D, _R, "bounds", to=False)),
+        "as calibrant wrote it",
+        foreign=True,
+    ),
+    _case(
+        "forged: bounds that are texts",
+        _forged(_set(_D, _R, "bounds", to=["0", "1"])),
+        "bounds",
+    ),
+    _case(
+        "forged: a scale of the inputs of 0",
+        _forged_arrays(lambda arrays: arrays["inputs.scale"].zero_()),
+        "above 0",
+    ),
+    _case(
+        "forged: a scale within the networks of 0",
+        _forged_arrays(lambda arrays: arrays["networks.0.stack.scale"].zero_()),
+        "no numbers",
+    ),
+    _case(
         "forged: an array called as a path",
         _forged_arrays(_renamed_array),
         "as calibrant wrote it",
