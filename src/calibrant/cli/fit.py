@@ -217,6 +217,8 @@ def _tell(done: "TableFit", voice: Voice) -> None:
     voice.say(f"Model:  {done.folder}")
     if done.page is not None:
         voice.say(f"Report: {done.page}")
+    elif done.card is not None:  # a note says why
+        raise typer.Exit(1)
 
 
 def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:

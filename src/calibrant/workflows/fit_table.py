@@ -17,7 +17,7 @@ from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
-from calibrant.storage import check_writable
+from calibrant.storage import StorageError, check_writable
 from calibrant.tables import Findings, Roles, Source, Style, TableEncoder, open_source
 from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
@@ -54,6 +54,10 @@ _NOT_MEASURED = (
     "The measurement was interrupted: the model is complete, but it has no scorecard "
     "and no report. Measure it with `calibrant evaluate`."
 )
+_NOT_REPORTED = (
+    "The model is complete, but its scorecard and its report could not be written. "
+    "Make them with `calibrant evaluate`."
+)
 
 Array = npt.NDArray[np.float64]
 
@@ -71,7 +75,8 @@ class TableFit:
     notes
         What was unusual: bad cells, an interrupted training, ordered rows.
     folder, page
-        Where the model and its report were written, if they were.
+        Where the model and its report were written, if they were. A report that does
+        not fit on the disk costs no model: a note says so.
     interrupted
         Whether the training was ended by hand.
     """
@@ -256,14 +261,16 @@ def _train(
     x = encoder.encode(rows.data, name=name, findings=findings, style=rows.source.style)
     notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
     with _heard(notes):
-        regressor.fit(
-            x[cut.learned],
-            rows.y[cut.learned],
-            time=None if cut.times is None else cut.times[cut.learned],
-            groups=None if cut.groups is None else cut.groups[cut.learned],
-        )
-    if any(each.interrupted and not each.loss for each in regressor.history_):
-        raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        try:
+            regressor.fit(
+                x[cut.learned],
+                rows.y[cut.learned],
+                time=None if cut.times is None else cut.times[cut.learned],
+                groups=None if cut.groups is None else cut.groups[cut.learned],
+            )
+        except KeyboardInterrupt:
+            if not hasattr(regressor, "model_"):
+                raise  # there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
     return TableModel(regressor, encoder, rows.target, about), x, tuple(notes)
 
@@ -321,5 +328,9 @@ def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> Tabl
         notes=notes,
         training=curves(model.regressor),
     )
-    model.save(fitted.folder, page=own_page(contents), overwrite=True)
+    page = own_page(contents)
+    try:
+        model.save(fitted.folder, page=page, overwrite=True)
+    except StorageError as error:  # a full disk; the model is there already
+        return replace(done, notes=(*notes, f"{_NOT_REPORTED} {error}"))
     return replace(done, page=fitted.folder / "report.html")
