@@ -15,8 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from calibrant._terminal import printable
 from calibrant.cli import app
-from calibrant.cli._app import command_line, for_the_shell, printable, run
+from calibrant.cli._app import command_line, for_the_shell, run
 from calibrant.cli._options import complete_columns
 from calibrant.metrics.conditional import calibration_by
 from calibrant.tables import write_table

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from calibrant.cli._app import one_line_errors, printable
+from calibrant.cli._app import one_line_errors
 from calibrant.cli._options import JsonOption, Model, QuietOption, VerboseOption
 from calibrant.cli._voice import Voice
 
@@ -52,5 +52,5 @@ def info(
     )
     voice.columns(encoder.lines)
     for name, text in made.items():
-        voice.say(printable(f"{name}: {text}"))
+        voice.say(f"{name}: {text}")
     voice.say(did)

@@ -1,4 +1,4 @@
-"""What the folder of a table's model says about it in JSON; nothing here needs torch."""
+"""What the folder of a table's model says about it in JSON, read without torch."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

@@ -130,7 +130,9 @@ def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
     if bounds is not None:
         low, high = bounds
         if not all(type(end) in (int, float) for end in bounds) or not low < high:
-            raise InputError(f"its bounds must be two numbers, the lower first: {bounds}.")
+            raise InputError(
+                f"its bounds must be two numbers, the lower first: {bounds}."
+            )
     row = fitted.members.inputs[0][np.newaxis]
     quantiles = fitted.law(row).quantiles((0.05, 0.5, 0.95))
     if bool(quantiles.isnan().any()):

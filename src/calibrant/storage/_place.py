@@ -73,7 +73,7 @@ def read_file(path: Path, *, size: object = None) -> bytes:
         Bytes that it must have; None for a text, which has a limit.
     """
     try:
-        with open(path, "rb", opener=_without_waiting) as file:  # noqa: PTH123
+        with open(path, "rb", opener=_without_waiting) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise StorageError(

@@ -66,9 +66,7 @@ def read_folder(
     return _while_replaced(locate(folder), lambda place: _read_all(place, kind))
 
 
-def read_description(
-    folder: str | os.PathLike[str], *, kind: str
-) -> dict[str, object]:
+def read_description(folder: str | os.PathLike[str], *, kind: str) -> dict[str, object]:
     """Read the description alone; of the arrays only the size is looked at.
 
     Parameters
@@ -112,9 +110,7 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _read_all(
-    target: Path, kind: str
-) -> "tuple[dict[str, Tensor], dict[str, object]]":
+def _read_all(target: Path, kind: str) -> "tuple[dict[str, Tensor], dict[str, object]]":
     # Torch takes seconds to import, and a description needs none.
     from calibrant.storage._arrays import list_arrays, unpack_arrays
 
@@ -145,7 +141,9 @@ def _read_manifest(
     checksums = _section(content, "checksums", where=str(manifest))
     recorded = _section(checksums, ARRAYS, where=str(manifest))
     if type(recorded.get("bytes")) is not int:
-        raise StorageError(f"{manifest} must have the size of {ARRAYS}. Write it again.")
+        raise StorageError(
+            f"{manifest} must have the size of {ARRAYS}. Write it again."
+        )
     return content, recorded
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from calibrant._checks import InputError
 from calibrant.data.splits import shuffled_folds
-from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator._about import settings_of
+from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page

@@ -15,7 +15,7 @@ from bad_input.case import Case
 from bad_input.houses import houses
 from calibrant import CalibratedRegressor
 
-__all__ = ["STRANGERS"]
+__all__ = ["STRANGERS", "forged"]
 
 Edit = Callable[[Any], None]
 _BLANK = "0" * 64
@@ -26,7 +26,7 @@ def _copied(path: Path) -> Path:
     return path
 
 
-def _forged(edit: Edit) -> Callable[[Path], None]:
+def forged(edit: Edit) -> Callable[[Path], None]:
     """A model whose description was changed by one who knows of checksums."""
 
     def make(path: Path) -> None:
@@ -191,9 +191,7 @@ STRANGERS = (
     _case(
         "a model without its arrays", _without("arrays.safetensors"), "missing", _INFO
     ),
-    _case(
-        "a model without its description", _without("model.json"), "missing", _INFO
-    ),
+    _case("a model without its description", _without("model.json"), "missing", _INFO),
     _case(
         "arrays that were cut short",
         _cut("arrays.safetensors"),
@@ -211,122 +209,122 @@ STRANGERS = (
     _case("a bit that was flipped in the arrays", _flipped, "checksum"),
     _case("a description that was edited", _edited_text, "checksum", _INFO),
     _case("a model of another kind", _other_kind, "TableModel", _INFO),
-    _case("a model of a newer calibrant", _forged(_newer), "upgrade", _INFO),
+    _case("a model of a newer calibrant", forged(_newer), "upgrade", _INFO),
     _case(
         "forged: a target that is no text",
-        _forged(_set(_D, "target", to=5)),
+        forged(_set(_D, "target", to=5)),
         "target",
         _INFO,
     ),
     _case(
         "forged: a target that is a path",
-        _forged(_set(_D, "target", to="../../etc/passwd")),
+        forged(_set(_D, "target", to="../../etc/passwd")),
         "",
         _INFO,
         code=0,
     ),
     _case(
         "forged: no columns",
-        _forged(_set(_D, _E, "columns", to=[])),
+        forged(_set(_D, _E, "columns", to=[])),
         "damaged",
         _INFO,
     ),
     _case(
         "forged: columns that are no list",
-        _forged(_set(_D, _E, "columns", to="x")),
+        forged(_set(_D, _E, "columns", to="x")),
         "damaged",
         _INFO,
     ),
     _case(
         "forged: a column called as a path",
-        _forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
+        forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
         "../../etc/passwd",
     ),
     _case(
         "forged: a column of a kind that is not there",
-        _forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
+        forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
         "kind",
         _INFO,
     ),
-    _case("forged: no encoder", _forged(lambda c: c[_D].pop(_E)), "encoder", _INFO),
+    _case("forged: no encoder", forged(lambda c: c[_D].pop(_E)), "encoder", _INFO),
     _case(
         "forged: about that is no mapping",
-        _forged(_set(_D, "about", to=[1])),
+        forged(_set(_D, "about", to=[1])),
         "about",
         _INFO,
     ),
     _case(
         "forged: a scorecard without its numbers",
-        _forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
+        forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
         "making",
         _INFO,
     ),
     _case(
         "forged: about of other types",
-        _forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
+        forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
         "about",
         _INFO,
     ),
     _case(
         "forged: a million million features",
-        _forged(_set(_D, _R, "features", to=10**12)),
+        forged(_set(_D, _R, "features", to=10**12)),
         "must have shape",
     ),
     _case(
         "forged: hidden layers of a million million units",
-        _forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
+        forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
         "weights",
     ),
     _case(
         "forged: ten thousand members",
-        _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
+        forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
         "must have shape",
     ),
     _case(
         "forged: a network that is not there",
-        _forged(_set(_D, _R, "parameters", "network", to="os.system")),
+        forged(_set(_D, _R, "parameters", "network", to="os.system")),
         "os.system",
     ),
     _case(
         "forged: a parameter that is not there",
-        _forged(_set(_D, _R, "parameters", "__class__", to="x")),
+        forged(_set(_D, _R, "parameters", "__class__", to="x")),
         "as calibrant wrote it",
         foreign=True,
     ),
     _case(
         "forged: a recalibrator that is not there",
-        _forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
+        forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
         "recalibrator",
     ),
     _case(
         "forged: members that are not there",
-        _forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
+        forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
         "members",
     ),
     _case(
         "forged: a member whose number is no whole one",
-        _forged(_set(_D, _R, "units", 0, "members", 0, to=0.0)),
+        forged(_set(_D, _R, "units", 0, "members", 0, to=0.0)),
         "members",
     ),
     _case(
         "forged: a member that is false",
-        _forged(_set(_D, _R, "units", 0, "members", 0, to=False)),
+        forged(_set(_D, _R, "units", 0, "members", 0, to=False)),
         "members",
     ),
     _case(
         "forged: no recalibrators",
-        _forged(_set(_D, _R, "recalibrators", to=[])),
+        forged(_set(_D, _R, "recalibrators", to=[])),
         "recalibrator",
     ),
     _case(
         "forged: bounds that are false",
-        _forged(_set(_D, _R, "bounds", to=False)),
+        forged(_set(_D, _R, "bounds", to=False)),
         "as calibrant wrote it",
         foreign=True,
     ),
     _case(
         "forged: bounds that are texts",
-        _forged(_set(_D, _R, "bounds", to=["0", "1"])),
+        forged(_set(_D, _R, "bounds", to=["0", "1"])),
         "bounds",
     ),
     _case(
@@ -377,7 +375,5 @@ STRANGERS = (
         "no safetensors file",
         foreign=True,
     ),
-    _case(
-        "forged: nested ten thousand deep", _nested, "as JSON", _INFO, foreign=True
-    ),
+    _case("forged: nested ten thousand deep", _nested, "as JSON", _INFO, foreign=True),
 )
