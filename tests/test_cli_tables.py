@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from calibrant._terminal import printable
 from calibrant.cli import app
-from calibrant.cli._app import command_line, for_the_shell, printable, run
+from calibrant.cli._app import command_line, for_the_shell, run
 from calibrant.cli._options import complete_columns
 from calibrant.metrics.conditional import calibration_by
 from calibrant.tables import write_table
@@ -181,6 +184,28 @@ def test_info_says_what_a_model_is(place: Path) -> None:
     assert "Predicts 'price' from 3 columns" in result.stdout
     assert "Rows learned from: 120" in result.stdout
     assert "Its 90 % intervals covered" in result.stdout
+
+
+@pytest.mark.parametrize("model", ["model", "no model", "damaged"])
+def test_info_needs_nothing_heavy(model: str, place: Path, tmp_path: Path) -> None:
+    if model != "no model":
+        shutil.copytree(place / "model", tmp_path / model)
+    if model == "damaged":
+        (tmp_path / model / "arrays.safetensors").write_bytes(b"short")
+    code = (
+        "import sys\n"
+        f"sys.argv = ['calibrant', 'info', {str(tmp_path / model)!r}]\n"
+        "from calibrant.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as left: print(left.code)\n"
+        "heavy = {'torch', 'scipy', 'pandas', 'sklearn', 'matplotlib'}\n"
+        "print(sorted(heavy & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    expected = "0" if model == "model" else "2"
+    assert done.stdout.splitlines()[-2:] == [expected, "[]"], done.stderr
 
 
 def test_datasets_are_listed_and_written(tmp_path: Path) -> None:

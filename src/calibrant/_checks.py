@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from calibrant.contracts import PitValues
+from calibrant.errors import InputError, UnsupportedError
 
 __all__ = [
     "ArrayLike",
@@ -29,14 +30,6 @@ __all__ = [
 
 ArrayLike = Tensor | npt.ArrayLike
 Part = TypeVar("Part")
-
-
-class InputError(ValueError):
-    """The caller's input does not fit. The text says what to change."""
-
-
-class UnsupportedError(InputError, NotImplementedError):
-    """The law cannot give what was asked. The text says what can."""
 
 
 def widen(values: Tensor) -> Tensor:

@@ -4,6 +4,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from calibrant._terminal import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
@@ -60,7 +62,7 @@ class Bar:
             # On a narrow terminal texts go to a second line rather than be cut.
             texts = Column(no_wrap=False)
             self._bar = progress.Progress(
-                progress.TextColumn("{task.description}"),
+                progress.TextColumn("{task.description}", markup=False),
                 progress.BarColumn(bar_width=10),
                 *(
                     getattr(progress, _COLUMNS[each])()
@@ -73,7 +75,7 @@ class Bar:
             )
             self._bar.start()
             self._task = self._bar.add_task(
-                self._title, total=self._total, **self._fields
+                printable(self._title), total=self._total, **self._fields
             )
         return self
 
@@ -89,4 +91,8 @@ class Bar:
     def show(self, **changes: Any) -> None:  # noqa: ANN401  (what rich takes)
         """Show other values: ``completed``, ``total``, or one of the fields."""
         if self._bar is not None and self._task is not None:
-            self._bar.update(self._task, **changes)
+            plain = {
+                name: printable(value) if isinstance(value, str) else value
+                for name, value in changes.items()
+            }
+            self._bar.update(self._task, **plain)

@@ -65,6 +65,20 @@ def test_random_damage_is_told_or_does_no_harm(
     assert told > 12
 
 
+def test_names_that_are_no_text_are_told(path: Path) -> None:
+    whole = path.read_bytes()
+    start = whole.index(b"CREATE TABLE")
+    told = 0
+    for place in range(start, start + 200, 2):
+        path.write_bytes(whole[:place] + b"\xff" + whole[place + 1 :])
+        try:
+            with Ledger(path, read_only=True) as ledger:
+                ledger.records()
+        except LedgerError:
+            told += 1
+    assert told > 50
+
+
 @pytest.mark.parametrize("share", [0.01, 0.3, 0.9])
 def test_a_file_cut_short_is_told(path: Path, share: float) -> None:
     whole = path.read_bytes()

@@ -3,13 +3,19 @@
 ``docs/bad_input.md`` holds the lines; ``python docs/make_bad_input.py`` writes them.
 """
 
+import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bad_input import CASES, GROUPS, Case
-from bad_input.case import printed, run_case
+from bad_input.case import TINY, printed, run_case, run_command
+from bad_input.houses import houses
 from bad_input.page import page, row
+from bad_input.strangers import forged
 
 PAGE = Path(__file__).parents[2] / "docs" / "bad_input.md"
 
@@ -52,6 +58,83 @@ def test_bad_input(
         assert out == sound_predictions
     if not case.foreign:
         assert row(case, text) in listed
+
+
+#: Sets the title, rings, turns red in one byte, and writes backwards.
+HOSTILE = "a\x1b]0;b\x07\x9b31m\u202ec"
+
+
+def _forged(path: Path) -> None:
+    def edit(content: Any) -> None:
+        described = content["description"]
+        described["target"] = HOSTILE
+        described["about"] |= {"table": HOSTILE, "changed": {HOSTILE: HOSTILE}}
+        described["about"]["scorecard"] = {
+            "rows": 20,
+            "which": HOSTILE,
+            "measures": {"coverage_90": {"value": 0.9, "low": 0.8, "high": 1.0}},
+        }
+        for column in described["encoder"]["columns"]:
+            column["done"] = HOSTILE
+        described["encoder"]["columns"][0]["name"] = HOSTILE
+
+    forged(edit)(path)
+
+
+def _cells(path: Path) -> None:
+    lines = houses().splitlines()
+    marked = [f"{line},{HOSTILE if n % 2 else 'x'}" for n, line in enumerate(lines[1:])]
+    path.write_text("\n".join([f"{lines[0]},mark", *marked]) + "\n", encoding="utf-8")
+
+
+def _bad_cell(path: Path) -> None:
+    lines = houses().splitlines()
+    lines[1] = ",".join(HOSTILE for _ in lines[1].split(","))
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _plan(path: Path) -> None:
+    name, data = json.dumps(HOSTILE), json.dumps(f"{HOSTILE}.csv")
+    path.write_text(
+        f"name = {name}\nseed = 1\n[[study]]\ndata = [{data}]\n", encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize("json_too", ["", " --json"])
+@pytest.mark.parametrize(
+    ("command", "make"),
+    [
+        ("info place", _forged),
+        ("evaluate place houses.csv", _forged),
+        ("evaluate model place.csv --by mark", _cells),
+        ("predict model place.csv -o out.csv", _bad_cell),
+        ("predict model place.csv -o out.csv --strict", _bad_cell),
+        ("evaluate model place.csv", _bad_cell),
+        (f"fit place.csv --target price --out new --drop id {TINY}", _cells),
+        (f"fit place.csv --target mark --out new --drop id {TINY}", _cells),
+        ("reproduce --plan place --print-plan", _plan),
+        ("reproduce --plan place --out new", _plan),
+        ("compare place.csv --target price --mean size --std mark", _cells),
+    ],
+)
+def test_what_others_wrote_never_steers_the_terminal(
+    command: str,
+    make: Callable[[Path], None],
+    json_too: str,
+    small_model: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shutil.copytree(small_model, tmp_path / "model")
+    (tmp_path / "houses.csv").write_text(houses(), encoding="utf-8")
+    make(tmp_path / ("place.csv" if "place.csv" in command else "place"))
+    monkeypatch.chdir(tmp_path)
+    done = run_command(command + json_too)
+    assert done.out + done.err
+    odd = {c for c in done.out + done.err if not c.isprintable() and c != "\n"}
+    assert odd == set()
+    if json_too and done.code == 0 and "plan" not in command:
+        json.loads(done.out)
 
 
 def test_the_docs_list_every_kind_once(listed: list[str]) -> None:

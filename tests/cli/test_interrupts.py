@@ -1,5 +1,6 @@
 """Ctrl-C at any moment: a complete model or none, a complete file or the former one."""
 
+import errno
 import json
 import shutil
 from collections.abc import Callable
@@ -172,6 +173,35 @@ def test_fit_while_writing_the_report_has_the_model_without_it(
     assert names(place) == ["houses.csv", "model", "new"]
     assert names(place / "new") == ["arrays.safetensors", "model.json"]
     assert TableModel.load("new").target == "price"
+
+
+@pytest.mark.parametrize("options", ["", "--json"])
+def test_a_report_that_does_not_fit_on_the_disk_costs_no_model(
+    options: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "report.html":
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        original(path, content)
+
+    original = _place._write
+    monkeypatch.setattr(_place, "_write", full)
+    done = run_command(f"{FIT} {options}")
+    assert done.code == 1
+    assert names(place) == ["houses.csv", "model", "new"]
+    assert names(place / "new") == ["arrays.safetensors", "model.json"]
+    assert TableModel.load("new").about["epochs"] == 3
+    if options:
+        told = json.loads(done.out)
+        assert (told["model"], told["report"]) == ("new", None)
+        assert told["scorecard"] is not None
+        said = " ".join(told["notes"])
+    else:
+        said = done.err
+        assert "Model:  new" in done.out
+        assert "90 % intervals" in done.out
+    assert "The model is complete" in said
+    assert "No space left on device" in said
 
 
 @pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])

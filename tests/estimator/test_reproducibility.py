@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from sklearn.model_selection import cross_val_score
 from torch import Tensor, nn
 
 from calibrant.estimator import CalibratedRegressor
@@ -120,10 +121,39 @@ def test_ctrl_c_leaves_a_usable_model(
 ) -> None:
     x, y = line
     model = cheap(epochs=50, callbacks=[Interrupting(2)], **settings)
-    with pytest.warns(InterruptedWarning, match="after 2 of 50 epochs"):
+    with (
+        pytest.warns(InterruptedWarning, match="after 2 of 50 epochs"),
+        pytest.raises(KeyboardInterrupt),
+    ):
         model.fit(x, y)
     assert all(history.interrupted for history in model.history_)
     assert np.isfinite(model.predict_interval(x)).all()
+
+
+def test_ctrl_c_before_an_epoch_is_finished_leaves_no_model(
+    cheap: Make, line: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrant.training._trainer.Trainer.epoch", stop)
+    model = cheap()
+    with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
+        model.fit(*line)
+    assert not hasattr(model, "model_")
+
+
+def test_ctrl_c_ends_a_cross_validation(cheap: Make, line: Rows) -> None:
+    seen: list[int] = []
+
+    def stop(state: EpochState) -> None:
+        seen.append(state.epoch)
+        if state.epoch == 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
+        cross_val_score(cheap(epochs=3, callbacks=[stop]), *line, cv=3)
+    assert seen == [1, 2]  # and no other fold was trained
 
 
 def test_ctrl_c_ends_a_sweep(cheap: Make, line: Rows) -> None:
@@ -132,7 +162,7 @@ def test_ctrl_c_ends_a_sweep(cheap: Make, line: Rows) -> None:
     model = cheap(
         epochs=5, strength="auto", strength_grid=(0, 1, 2), callbacks=[callback]
     )
-    with pytest.warns(InterruptedWarning):
+    with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
         model.fit(x, y)
     assert callback.calls == 2
     assert model.strength_path_.strengths.tolist() == [0.0]

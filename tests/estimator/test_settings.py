@@ -188,7 +188,10 @@ def test_one_interrupt_is_enough_for_all_modules() -> None:
 
     settings = CHEAP | {"epochs": 20, "members": 2, "patience": None}
     model = CalibratedRegressor(**settings, network=_Net, callbacks=[stop])
-    with pytest.warns(UserWarning, match="interrupted after 2 of 20"):
+    with (
+        pytest.warns(UserWarning, match="interrupted after 2 of 20"),
+        pytest.raises(KeyboardInterrupt),
+    ):
         model.fit(X, Y)
     assert seen == [1, 2, 1, 1, 1]
     assert np.isfinite(model.predict_interval(X)).all()

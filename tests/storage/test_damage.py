@@ -1,5 +1,6 @@
 """Whatever happened to a folder, reading it gives one clear error."""
 
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 from safetensors.torch import save
 
 from calibrant import InputError
-from calibrant.storage import StorageError, read_folder
+from calibrant.storage import StorageError, check_writable, read_folder
 
 Forge = Callable[..., None]
 FILES = ("model.json", "arrays.safetensors")
@@ -64,6 +65,34 @@ def test_bytes_added(folder: Path, name: str) -> None:
         path.write_bytes(changed)
         with pytest.raises(StorageError):
             read_folder(folder, kind="line")
+
+
+def _huge(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(50 * 2**30)  # sparse: it takes no room on the disk
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such files")
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("make", "match"),
+    [
+        (_huge, r"must have .*bytes.*, it has 53687091200|at most .* bytes, it has"),
+        (os.mkfifo, "must be a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "must be a regular file"),
+    ],
+    ids=["sparse", "fifo", "endless"],
+)
+def test_sizes_and_types_are_checked_before_anything_is_read(
+    folder: Path, name: str, make: Callable[[Path], None], match: str
+) -> None:
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(StorageError, match=match):
+        read_folder(folder, kind="line")
+    if name == "model.json":  # which is read before it is replaced, too
+        with pytest.raises(StorageError, match="files that are not calibrant's"):
+            check_writable(folder, overwrite=True)
 
 
 def test_arrays_damaged_behind_right_checksums(folder: Path, forge: Forge) -> None:

@@ -13,7 +13,9 @@ import torch
 
 from calibrant.storage import (
     StorageError,
+    _place,
     check_writable,
+    read,
     read_folder,
     write_folder,
 )
@@ -185,16 +187,88 @@ write_folder({str(tmp_path / "a")!r}, arrays={{"number": torch.tensor([2])}},
 """
     ended = subprocess.run([sys.executable, "-c", code], check=False)
     assert ended.returncode == 9
-    if renames == 1:  # the moment without a folder: both versions stand beside it
-        with pytest.raises(StorageError, match=r"interrupted.*\.old: rename") as caught:
-            read_folder(tmp_path / "a", kind="number")
-        new, old = sorted(tmp_path.iterdir(), key=lambda path: path.suffix)
-        assert str(old) in str(caught.value)
-        assert (number_in(new), number_in(old)) == (2, 1)
-    else:
-        assert number_in(tmp_path / "a") == 1 + renames // 2
-    write(tmp_path / "a", 3, overwrite=True)  # what was left is not in the way
+    # With one rename there is no folder: the former version beside it is read.
+    assert number_in(tmp_path / "a") == 1 + renames // 2
+    assert len(names(tmp_path)) == 2
+    write(tmp_path / "a", 3, overwrite=True)
     assert number_in(tmp_path / "a") == 3
+    assert names(tmp_path) == ["a"]  # nothing is left for ever
+
+
+def test_of_several_former_ones_the_last_is_read(tmp_path: Path) -> None:
+    olds = [
+        write(tmp_path / f".a.calibrant-{number:016x}.old", number)
+        for number in (1, 2, 3)
+    ]
+    (tmp_path / f".a.calibrant-{4:016x}.new").mkdir()
+    # The second is the last one that lost its name, by a clock of whatever step.
+    while olds[1].stat().st_ctime_ns <= olds[2].stat().st_ctime_ns:
+        olds[1].rename(tmp_path / "b").rename(olds[1])
+    assert number_in(tmp_path / "a") == 2
+    with pytest.raises(StorageError, match="there is no folder"):
+        read_folder(tmp_path / "b", kind="number")
+    write(tmp_path / "a", 5)
+    assert names(tmp_path) == ["a"]
+
+
+def test_what_others_are_writing_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner: list[int] = []
+
+    def interleaved(*given: Any) -> None:
+        if not inner:  # another save comes while this one is at its first file
+            inner.append(1)
+            write(tmp_path / "a", 2)
+        original(*given)
+
+    original = _place._write
+    monkeypatch.setattr(_place, "_write", interleaved)
+    write(tmp_path / "a", 1, overwrite=True)
+    assert number_in(tmp_path / "a") == 1
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_reader_meets_one_version_whatever_a_save_does_meanwhile(
+    step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The save happens whole, or stops in its middle, between two steps of a reader."""
+    folder = write(tmp_path / "a", 1)
+    steps: list[str] = []
+
+    def before(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **options: Any) -> Any:
+            steps.append(function.__name__)
+            if len(steps) == step + 1:
+                with monkeypatch.context() as patch:
+                    patch.setattr(read, "read_file", read_file)
+                    write(folder, 2, overwrite=True)
+            return function(*given, **options)
+
+        return call
+
+    read_file = read.read_file
+    monkeypatch.setattr(read, "read_file", before(read_file))
+    assert number_in(folder) in (1, 2)
+    assert number_in(folder) in (1, 2)
+
+
+def test_a_reader_between_the_two_renames_finds_the_former_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "a", 1)
+    found: list[int] = []
+
+    def rename(*given: Any, **options: Any) -> None:
+        found.append(number_in(folder))
+        original(*given, **options)
+        found.append(number_in(folder))
+
+    original = os.rename
+    monkeypatch.setattr(os, "rename", rename)
+    write(folder, 2, overwrite=True)
+    assert found == [1, 1, 1, 2]
 
 
 def test_a_folder_that_appears_meanwhile_is_kept(

@@ -27,6 +27,8 @@ def clear_errors(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explain(error, path) from error
+    except UnicodeDecodeError as error:  # a name in SQLite's own text
+        raise damaged(path, error) from error
 
 
 def damaged(path: Path, what: object) -> LedgerError:

@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 from calibrant._progress import Bar
+from calibrant._terminal import say
 from calibrant.benchmark.jobs import MEMBERS, Job, data_of
 
 __all__ = ["JobProgress", "cost"]
@@ -88,5 +89,4 @@ class JobProgress:
 
     def _line(self, text: str) -> None:
         if self._lines:
-            sys.stderr.write(text + "\n")
-            sys.stderr.flush()
+            say(text, err=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._checks import InputError
+from calibrant._terminal import escaped
 from calibrant.benchmark.records import NO_REGULARIZER, Cell
 from calibrant.regularizers import REGULARIZERS, STRENGTHS
 
@@ -186,9 +187,9 @@ def _choose(given: tuple[str, ...], choices: tuple[str, ...], name: str) -> None
 def _toml(value: object) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_toml(each) for each in value)}]"
-    # JSON's texts are TOML's, but for one letter.
+    # JSON's texts are TOML's, but for some letters.
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return escaped(json.dumps(value, ensure_ascii=False), toml=True)
     return repr(value)
 
 

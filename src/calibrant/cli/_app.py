@@ -12,13 +12,14 @@ from typing import Annotated, ParamSpec
 import typer
 
 from calibrant import __version__
+from calibrant._terminal import printable, say
+from calibrant.errors import InputError
 
 __all__ = [
     "app",
     "command_line",
     "for_the_shell",
     "one_line_errors",
-    "printable",
     "run",
 ]
 
@@ -103,7 +104,7 @@ def run() -> int:
         said = " ".join(str(getattr(error, "format_message", error.__str__)()).split())
         if said:
             end = "" if said.endswith((".", "?")) else "."
-            typer.echo(f"{who}: {said}{end} See {who} --help.", err=True)
+            say(f"{who}: {said}{end} See {who} --help.", err=True)
         elif context is not None:  # a command without anything: show what it takes
             typer.echo(context.get_help())
         return int(getattr(error, "exit_code", 2))
@@ -136,12 +137,12 @@ def one_line_errors(
             try:
                 command(*args, **options)
             except KeyboardInterrupt:
-                typer.echo(f"calibrant: interrupted. {nothing_yet}", err=True)
+                say(f"calibrant: interrupted. {nothing_yet}", err=True)
                 raise typer.Exit(_INTERRUPTED) from None
             except (ValueError, OSError, RuntimeError) as error:
                 if not _is_for_the_user(error):
                     raise
-                typer.echo(f"calibrant: {for_the_shell(error)}", err=True)
+                say(f"calibrant: {for_the_shell(error)}", err=True)
                 raise typer.Exit(2) from None
 
         return told
@@ -151,24 +152,16 @@ def one_line_errors(
 
 def _is_for_the_user(error: Exception) -> bool:
     """Whether the text says what the user can do, so that no traceback is needed."""
-    if isinstance(error, OSError):
+    if isinstance(error, OSError | InputError):
         return True
-    from calibrant._checks import InputError
     from calibrant.training.history import DivergedError
 
-    return isinstance(error, InputError | DivergedError)
-
-
-def printable(text: str) -> str:
-    """Replace characters that would steer the terminal rather than be seen."""
-    return "".join(
-        each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text
-    )
+    return isinstance(error, DivergedError)
 
 
 def for_the_shell(message: object) -> str:
     """Return a message on one line, with the options of the command line in it."""
-    text = printable(" ".join(str(message).split()))
+    text = " ".join(str(message).split())
     for python, option in _OPTIONS.items():
         text = text.replace(python, option)
     return text
@@ -182,7 +175,7 @@ def _short_warning(
     line: str | None = None,  # noqa: ARG001
 ) -> str:
     """Warnings speak to the user here, whom places in our files do not help."""
-    return f"calibrant: {for_the_shell(message)}\n"
+    return printable(f"calibrant: {for_the_shell(message)}\n")
 
 
 def command_line() -> str | None:

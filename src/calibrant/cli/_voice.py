@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from calibrant.cli._app import for_the_shell, printable
+from calibrant._terminal import escaped, say, show
+from calibrant.cli._app import for_the_shell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.report.own.contents import ColumnLine
+    from calibrant.tables.column import ColumnLine
 
 __all__ = ["Voice"]
 
@@ -53,25 +52,23 @@ class Voice:
     def json(self, content: dict[str, Any]) -> None:
         """Print the object, if that was asked for."""
         if self.machine:
-            typer.echo(json.dumps(_plain(content), ensure_ascii=False))
+            say(escaped(json.dumps(_plain(content), ensure_ascii=False)))
 
     def say(self, text: str = "") -> None:
         """Print a text for people."""
         if not self.silent:
-            typer.echo(text)
+            say(text)
 
     def notes(self, notes: Sequence[str]) -> None:
         """Say what was unusual, to people and beside the output."""
         if not self.silent:
             for note in notes:
-                typer.echo(f"Note: {for_the_shell(note)}", err=True)
+                say(f"Note: {for_the_shell(note)}", err=True)
 
     def show(self, what: "RenderableType") -> None:
         """Print a table for people."""
         if not self.silent:
-            from rich.console import Console
-
-            Console().print(what)
+            show(what)
 
     def columns(self, columns: "Sequence[ColumnLine]") -> None:
         """Say what was done with each column."""
@@ -86,7 +83,7 @@ class Voice:
         shown = columns if self.verbose else columns[:_MOST_COLUMNS]
         for column in shown:
             style = "" if column.used or column.kind == "target" else "dim"
-            cells = (_short(column.name), column.kind, printable(column.done))
+            cells = (_short(column.name), column.kind, column.done)
             table.add_row(*(Text(cell, style=style) for cell in cells))
         self.show(table)
         if len(shown) < len(columns):
@@ -114,7 +111,6 @@ class Voice:
 
 
 def _short(text: str) -> str:
-    text = printable(text)
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from calibrant._terminal import say
 from calibrant.cli._app import command_line, one_line_errors
 from calibrant.cli._options import (
     DecimalOption,
@@ -104,5 +105,5 @@ def evaluate(
         voice.say(done.requirement.words())
         if not done.requirement.met:
             if voice.silent:
-                typer.echo(f"calibrant: {done.requirement.words()}", err=True)
+                say(f"calibrant: {done.requirement.words()}", err=True)
             raise typer.Exit(1)

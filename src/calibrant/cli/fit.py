@@ -208,10 +208,8 @@ def fit(
 
 
 def _tell(done: "TableFit", voice: Voice) -> None:
-    from calibrant.workflows.measured import column_lines
-
     voice.json(done.to_dict())
-    voice.columns(column_lines(done.model.encoder))
+    voice.columns(done.model.encoder.lines)
     voice.notes(done.notes)
     if done.card is not None:
         voice.card(done.card)
@@ -219,6 +217,8 @@ def _tell(done: "TableFit", voice: Voice) -> None:
     voice.say(f"Model:  {done.folder}")
     if done.page is not None:
         voice.say(f"Report: {done.page}")
+    elif done.card is not None:  # a note says why
+        raise typer.Exit(1)
 
 
 def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:

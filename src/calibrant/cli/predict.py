@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant._terminal import say
 from calibrant.cli._app import for_the_shell, one_line_errors
 from calibrant.cli._options import (
     RUN,
@@ -127,7 +128,7 @@ def predict(
     except KeyboardInterrupt:
         if not table.is_dir():
             raise
-        typer.echo(
+        say(
             f"calibrant: interrupted. Finished files are in {place}; the same command "
             "goes on.",
             err=True,
@@ -147,7 +148,7 @@ def _tell(done: "TablePrediction", voice: Voice) -> None:
     voice.say(f"{files}{done.rows:,} rows: {', '.join(done.columns)}")
     voice.say(f"Predictions: {done.path}")
     for failure in done.failures:
-        typer.echo(f"calibrant: {for_the_shell(failure)}", err=True)
+        say(f"calibrant: {for_the_shell(failure)}", err=True)
     if done.failures:
         raise typer.Exit(2)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from calibrant._terminal import say
 from calibrant.cli._options import (
     RUN,
     JsonOption,
@@ -163,16 +164,16 @@ def reproduce(
             return
         chosen = _chosen_plan(profile, plan, only, seed, options)
         if print_plan:
-            typer.echo(str(chosen), nl=False)
+            say(str(chosen), end="")
             return
         runners = (workers, scheduler)
         _reproduce(chosen, out, runners, resume_from, voice)
     except (InputError, OSError) as error:
         place = "" if isinstance(error, InputError) or error.filename else f" ({out})"
-        typer.echo(f"calibrant: {error}{place}", err=True)
+        say(f"calibrant: {error}{place}", err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
-        typer.echo(
+        say(
             f"calibrant: interrupted. What is finished is in {out}; the same command "
             "goes on, and --report-only reports it.",
             err=True,
@@ -260,7 +261,7 @@ def _show(done: "Reproduction", voice: Voice) -> None:
         voice.show(screen(done, width=Console().width))
         sys.stdout.flush()
     for job, error in done.failures:
-        typer.echo(f"calibrant: failed: {job}: {error}", err=True)
+        say(f"calibrant: failed: {job}: {error}", err=True)
     voice.say(f"Report: {done.page}")
     if done.failures:
         raise typer.Exit(1)

@@ -115,7 +115,28 @@ def restored_model(
         for text in state["recalibrators"]
     )
     last = None if state["cut_first"] else bounds
-    return Fitted(members, units, recalibrators, last)
+    fitted = Fitted(members, units, recalibrators, last)
+    _check_meaning(fitted, bounds)
+    return fitted
+
+
+def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
+    """Refuse a model that could not predict: one row is tried, at the center."""
+    if len(fitted.recalibrators) != len(fitted.units):
+        raise InputError(
+            f"its {len(fitted.units)} units must have a recalibrator or null each, got "
+            f"{len(fitted.recalibrators)}."
+        )
+    if bounds is not None:
+        low, high = bounds
+        if not all(type(end) in (int, float) for end in bounds) or not low < high:
+            raise InputError(
+                f"its bounds must be two numbers, the lower first: {bounds}."
+            )
+    row = fitted.members.inputs[0][np.newaxis]
+    quantiles = fitted.law(row).quantiles((0.05, 0.5, 0.95))
+    if bool(quantiles.isnan().any()):
+        raise InputError("its arrays must give predictions, and they give no numbers.")
 
 
 def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN401
@@ -126,16 +147,21 @@ def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN
     known = set(range(members))
     whole = abs(sum(unit.weight for unit in units) - 1) < 1e-6
     if not whole or not all(
-        unit.members and known >= {*unit.members} for unit in units
+        unit.members
+        and unit.weight >= 0
+        and known >= {*unit.members}
+        and all(type(member) is int for member in unit.members)
+        for unit in units
     ):
         raise InputError(
-            f"its units must be of its {members} members, with weights that sum to 1."
+            f"its units must be of its {members} members, with weights of at least 0 "
+            "that sum to 1."
         )
     return units
 
 
 def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
-    """Refuse scales of another shape, and numbers that are none."""
+    """Refuse scales of another shape or of 0, and numbers that are none."""
     for part, shape in (("inputs", (features,)), ("targets", (members,))):
         for name in (f"{part}.center", f"{part}.scale"):
             if tuple(arrays[name].shape) != shape:
@@ -143,6 +169,8 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
                     f"its array {name} must have shape {shape}, it has "
                     f"{tuple(arrays[name].shape)}."
                 )
+        if not bool((arrays[f"{part}.scale"] > 0).all()):
+            raise InputError(f"its array {part}.scale must be above 0, and it is not.")
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise InputError(f"its array {name!r:.60} must be finite, and it is not.")

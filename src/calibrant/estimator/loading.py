@@ -64,7 +64,7 @@ def load(
 
 def restored(
     arrays: Mapping[str, Tensor],
-    description: Mapping[str, Any],
+    description: Any,  # noqa: ANN401  (from JSON, of whatever kind)
     parts: Mapping[str, Any],
 ) -> CalibratedRegressor:
     """Make a fitted regressor of what ``described`` gave.

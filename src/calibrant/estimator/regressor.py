@@ -332,6 +332,12 @@ class CalibratedRegressor(
         time
             Times of the rows, shape ``(n,)``: folds are then stretches of time, and
             held-out rows the latest.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            The training was interrupted by hand (Ctrl-C). After an epoch or more, the
+            model can still predict, with its best weights so far.
         """
         check_settings(self)
         table = read_table(
@@ -340,12 +346,17 @@ class CalibratedRegressor(
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         seed = common_seed(self, table, seed)
         outcome = fit_model(self, table, seed)
-        self.strength_, self.history_ = outcome.strength, outcome.trained.histories
+        histories = outcome.trained.histories
+        if any(each.interrupted and not each.loss for each in histories):
+            raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        self.strength_, self.history_ = outcome.strength, histories
         self.__dict__.pop("strength_path_", None)  # that of a former fit
         if outcome.path is not None:
             self.strength_path_ = outcome.path
         self.model_ = outcome.fitted
         self.fitted_parameters_ = stored_parameters(self)
+        if any(each.interrupted for each in histories):
+            raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
 
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401

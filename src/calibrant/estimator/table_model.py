@@ -13,6 +13,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimator._about import KIND, described_table
 from calibrant.estimator._state import described
 from calibrant.estimator.loading import restored
 from calibrant.estimator.regressor import CalibratedRegressor
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["TableModel"]
 
 Array = npt.NDArray[np.float64]
-_KIND = "TableModel"
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class TableModel:
                 "target": self.target,
                 "about": dict(self.about),
             },
-            kind=_KIND,
+            kind=KIND,
             page=page,
             overwrite=overwrite,
         )
@@ -159,13 +159,9 @@ class TableModel:
         Nothing is unpickled or executed; what was changed since it was written, or does
         not fit together, gives an error that says so.
         """
-        arrays, state = read_folder(folder, kind=_KIND)
+        arrays, state = read_folder(folder, kind=KIND)
         try:
             return cls._from_parts(arrays, state)
-        except KeyError as error:
-            raise InputError(
-                f"{folder}: the description has no part {error}. Write it again."
-            ) from None
         except InputError as error:
             raise InputError(f"{folder}: {error}") from error
 
@@ -173,11 +169,8 @@ class TableModel:
     def _from_parts(
         cls, arrays: Mapping[str, Tensor], parts: Mapping[str, Any]
     ) -> Self:
-        encoder = TableEncoder.from_dict(parts["encoder"])
-        target, about = parts["target"], parts["about"]
-        regressor = restored(arrays, parts["regressor"], {})
-        if not isinstance(target, str) or not isinstance(about, dict):
-            raise InputError("its target must be a name and its about a mapping.")
+        encoder, target, about = described_table(parts)
+        regressor = restored(arrays, parts.get("regressor"), {})
         if regressor.n_features_in_ != len(encoder.feature_names):
             raise InputError(
                 f"its columns make {len(encoder.feature_names)} features, and its "

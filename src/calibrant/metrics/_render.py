@@ -2,6 +2,8 @@
 
 from rich.console import Console, RenderableType
 
+from calibrant._terminal import printable
+
 __all__ = ["as_text"]
 
 
@@ -10,4 +12,4 @@ def as_text(table: RenderableType) -> str:
     console = Console(width=88, color_system=None)
     with console.capture() as capture:
         console.print(table)
-    return capture.get().rstrip()
+    return printable(capture.get()).rstrip()

@@ -6,7 +6,13 @@ written is refused.
 """
 
 from calibrant.storage._error import StorageError
-from calibrant.storage.read import read_folder
+from calibrant.storage.read import read_description, read_folder
 from calibrant.storage.write import check_writable, write_folder
 
-__all__ = ["StorageError", "check_writable", "read_folder", "write_folder"]
+__all__ = [
+    "StorageError",
+    "check_writable",
+    "read_description",
+    "read_folder",
+    "write_folder",
+]

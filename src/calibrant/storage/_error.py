@@ -1,6 +1,6 @@
 """The one error of this package."""
 
-from calibrant._checks import InputError
+from calibrant.errors import InputError
 
 __all__ = ["StorageError"]
 

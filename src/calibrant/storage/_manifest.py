@@ -10,6 +10,7 @@ from calibrant.storage._error import StorageError
 __all__ = [
     "ARRAYS",
     "MANIFEST",
+    "MOST_TEXT",
     "PAGE",
     "check_manifest",
     "checksum",
@@ -21,6 +22,8 @@ ARRAYS = "arrays.safetensors"
 MANIFEST = "model.json"
 #: A page for people, which may stand beside the two.
 PAGE = "report.html"
+#: Bytes of ``model.json``, which is a few kilobytes for most models.
+MOST_TEXT = 2**28
 FORMAT = "calibrant"
 VERSION = 1
 
@@ -61,6 +64,12 @@ def render_manifest(
             f"kind, description and names of arrays must be numbers and text that "
             f"JSON can hold: {error}."
         ) from error
+    if len(blank) > MOST_TEXT:
+        raise StorageError(
+            f"the description must take at most {MOST_TEXT} bytes as JSON, got "
+            f"{len(blank)}. Take a recalibrator that is not as large as its rows, as "
+            'recalibrator="beta".'
+        )
     # The last one: a description may hold 64 zeros as well.
     before, _, after = blank.rpartition(_BLANK.encode())
     return before + checksum(blank).encode() + after
@@ -70,7 +79,7 @@ def parse_manifest(raw: bytes, *, where: str) -> dict[str, object]:
     """Read JSON that calls itself calibrant's; nothing else is checked."""
     try:
         content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError, MemoryError) as error:
         raise StorageError(
             f"{where} cannot be read as JSON, it is truncated, damaged or another "
             f"file: {error}. Write the folder again."

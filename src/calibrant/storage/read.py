@@ -1,12 +1,10 @@
 """Read a folder of named arrays and a description, after checking all of it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from torch import Tensor
-
-from calibrant.storage._arrays import list_arrays, unpack_arrays
 from calibrant.storage._error import StorageError
 from calibrant.storage._manifest import (
     ARRAYS,
@@ -15,19 +13,28 @@ from calibrant.storage._manifest import (
     checksum,
     parse_manifest,
 )
-from calibrant.storage._place import leftovers, locate
+from calibrant.storage._place import former_version, locate, read_file
 
-__all__ = ["read_folder"]
+if TYPE_CHECKING:
+    from torch import Tensor
+
+__all__ = ["read_description", "read_folder"]
+
+# So often a folder may be replaced while it is read.
+_TRIES = 100
+
+Result = TypeVar("Result")
 
 
 def read_folder(
     folder: str | os.PathLike[str], *, kind: str
-) -> tuple[dict[str, Tensor], dict[str, object]]:
+) -> "tuple[dict[str, Tensor], dict[str, object]]":
     """Read what :func:`~calibrant.storage.write_folder` wrote, bit for bit.
 
     Both files must be as they were written: a byte that is missing, more or different
     is an error. Nothing that is read is ever executed. Other files in the folder do
-    not matter.
+    not matter. While another process replaces the folder, one of its two versions is
+    read.
 
     Parameters
     ----------
@@ -56,22 +63,88 @@ def read_folder(
     ...
     calibrant.storage._error.StorageError: there is no folder ...
     """
-    target = locate(folder)
-    _check_folder(target)
-    manifest = target / MANIFEST
-    raw = _read(manifest)
-    content = parse_manifest(raw, where=str(manifest))
-    check_manifest(content, raw, kind=kind, where=str(manifest))
-    listing = _section(content, "arrays", where=str(manifest))
-    description = _section(content, "description", where=str(manifest))
-    checksums = _section(content, "checksums", where=str(manifest))
+    return _while_replaced(locate(folder), lambda place: _read_all(place, kind))
 
-    packed = _read(target / ARRAYS)
-    where = str(target / ARRAYS)
-    _check_bytes(packed, _section(checksums, ARRAYS, where=str(manifest)), where=where)
+
+def read_description(folder: str | os.PathLike[str], *, kind: str) -> dict[str, object]:
+    """Read the description alone; of the arrays only the size is looked at.
+
+    Parameters
+    ----------
+    folder, kind
+        As for :func:`read_folder`.
+    """
+
+    def read(place: Path) -> dict[str, object]:
+        content, recorded = _read_manifest(place, kind)
+        arrays = place / ARRAYS
+        if not arrays.is_file() or arrays.stat().st_size != recorded["bytes"]:
+            read_file(arrays, size=recorded["bytes"])  # says what is wrong
+        return _section(content, "description", where=str(place / MANIFEST))
+
+    return _while_replaced(locate(folder), read)
+
+
+def _while_replaced(target: Path, read: Callable[[Path], Result]) -> Result:
+    """Read a folder, again if it was another one when the reading failed.
+
+    A save takes the former version away, puts the new one there, and removes the files
+    of the former one; the checksums see to it that no two versions are mixed.
+    """
+    for _ in range(_TRIES):
+        before = _identity(target)
+        former = former_version(target) if before is None else None
+        try:
+            return read(target if former is None else former)
+        except StorageError:
+            if _identity(target) == before:
+                raise
+    raise StorageError(f"{target} is replaced faster than it can be read.")
+
+
+def _identity(folder: Path) -> tuple[int, ...] | None:
+    try:
+        status = folder.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns
+
+
+def _read_all(target: Path, kind: str) -> "tuple[dict[str, Tensor], dict[str, object]]":
+    # Torch takes seconds to import, and a description needs none.
+    from calibrant.storage._arrays import list_arrays, unpack_arrays
+
+    content, recorded = _read_manifest(target, kind)
+    manifest, where = str(target / MANIFEST), str(target / ARRAYS)
+    listing = _section(content, "arrays", where=manifest)
+    description = _section(content, "description", where=manifest)
+    packed = read_file(target / ARRAYS, size=recorded["bytes"])
+    if checksum(packed) != recorded.get("sha256"):
+        raise StorageError(
+            f"{where} has been edited, damaged or replaced since it was written: its "
+            "checksum does not match. Copy it again."
+        )
     arrays = unpack_arrays(packed, where=where)
     _check_listing(list_arrays(arrays), listing, where=where)
     return arrays, description
+
+
+def _read_manifest(
+    target: Path, kind: str
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the checked text, and what it records about the arrays."""
+    _check_folder(target)
+    manifest = target / MANIFEST
+    raw = read_file(manifest)
+    content = parse_manifest(raw, where=str(manifest))
+    check_manifest(content, raw, kind=kind, where=str(manifest))
+    checksums = _section(content, "checksums", where=str(manifest))
+    recorded = _section(checksums, ARRAYS, where=str(manifest))
+    if type(recorded.get("bytes")) is not int:
+        raise StorageError(
+            f"{manifest} must have the size of {ARRAYS}. Write it again."
+        )
+    return content, recorded
 
 
 def _check_folder(target: Path) -> None:
@@ -82,28 +155,7 @@ def _check_folder(target: Path) -> None:
         raise StorageError(f"{target} cannot be read: {error}.") from error
     if os.path.lexists(target):
         raise StorageError(f"{target} must be a folder, and it is a file.")
-    former = leftovers(target)
-    hint = "Look for a misspelled name."
-    if former:
-        hint = (
-            f"Writing it was interrupted; its former version is {former[-1]}: rename "
-            "that folder back."
-        )
-    raise StorageError(f"there is no folder {target}. {hint}")
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise StorageError(
-            f"{path} is missing. A folder of calibrant holds {MANIFEST} and {ARRAYS}: "
-            "copy both, or name another folder."
-        ) from None
-    except OSError as error:
-        raise StorageError(
-            f"{path} cannot be read: {error}. It must be a file that you may read."
-        ) from error
+    raise StorageError(f"there is no folder {target}. Look for a misspelled name.")
 
 
 def _section(
@@ -116,20 +168,6 @@ def _section(
             "the folder again."
         )
     return section
-
-
-def _check_bytes(content: bytes, recorded: Mapping[str, object], *, where: str) -> None:
-    size = recorded.get("bytes")
-    if len(content) != size:
-        raise StorageError(
-            f"{where} must have the {size} bytes that were written, it has "
-            f"{len(content)}: truncated or replaced. Copy it again."
-        )
-    if checksum(content) != recorded.get("sha256"):
-        raise StorageError(
-            f"{where} has been edited, damaged or replaced since it was written: its "
-            "checksum does not match. Copy it again."
-        )
 
 
 def _check_listing(

@@ -3,14 +3,15 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import Tensor
-
-from calibrant.storage._arrays import check_arrays, list_arrays, pack_arrays
 from calibrant.storage._error import StorageError
 from calibrant.storage._manifest import ARRAYS, MANIFEST, PAGE, render_manifest
 from calibrant.storage._place import check_free, locate, place_folder
 from calibrant.storage._plain import as_plain_description
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 __all__ = ["check_writable", "write_folder"]
 
@@ -45,7 +46,7 @@ def _unwritable(target: Path, error: OSError) -> StorageError:
 def write_folder(
     folder: str | os.PathLike[str],
     *,
-    arrays: Mapping[str, Tensor],
+    arrays: "Mapping[str, Tensor]",
     description: Mapping[str, object],
     kind: str,
     page: str | None = None,
@@ -60,10 +61,10 @@ def write_folder(
 
     Both files are written beside ``folder``, brought to the disk and renamed. With
     ``overwrite`` the former version is renamed, the new one takes its name, and only
-    then is the former one removed. A process that is killed just between these renames
-    leaves no ``folder``; the former version then stands beside it, complete, under a
-    name with a dot in front that ends in ``.old``, and :func:`read_folder` names it.
-    An error at this point, other than the end of the process, brings it back.
+    then is the former one removed. :func:`read_folder` meets one of the two at any
+    moment, also after a process was killed between these steps: the former version then
+    stands beside ``folder`` under a name with a dot in front that ends in ``.old``.
+    What a killed process left is removed by the next write of the same folder.
 
     Parameters
     ----------
@@ -109,6 +110,9 @@ def write_folder(
     ['arrays.safetensors', 'model.json']
     ({'slope': tensor([2., 3.])}, {'target': 'price'})
     """
+    # Torch takes seconds to import, and to read a description needs none.
+    from calibrant.storage._arrays import check_arrays, list_arrays, pack_arrays
+
     target = locate(folder)
     _check_kind(kind)
     copies = check_arrays(arrays)

@@ -2,12 +2,10 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from calibrant.errors import InputError
 from calibrant.tables._errors import input_error, one_line
-
-if TYPE_CHECKING:
-    from calibrant._checks import InputError
 
 __all__ = ["Description", "damaged"]
 
@@ -15,7 +13,7 @@ LONGEST = 100_000
 """Characters of a text that a description may hold."""
 
 
-def damaged(what: str) -> "InputError":
+def damaged(what: str) -> InputError:
     """Return the error for a description that cannot be used."""
     return input_error(
         f"the description of the columns in the model is damaged: {one_line(what)}. "
@@ -45,7 +43,7 @@ class Description:
             raise damaged(f"{self.where} has no {key!r}")
         return self._content[key]
 
-    def _wrong(self, key: str, wanted: str) -> "InputError":
+    def _wrong(self, key: str, wanted: str) -> InputError:
         value = self._content[key]
         simple = isinstance(value, str | int | float) and len(str(value)) < 60
         got = repr(value) if simple else f"a {type(value).__name__}"

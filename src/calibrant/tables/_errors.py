@@ -2,18 +2,14 @@
 
 import difflib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from calibrant._checks import InputError
+from calibrant.errors import InputError
 
 __all__ = ["close_names", "input_error", "listed", "one_line", "shortened", "shown"]
 
 
-def input_error(text: str) -> "InputError":
-    """Make an :class:`calibrant.InputError`, and import it no earlier."""
-    from calibrant._checks import InputError
-
+def input_error(text: str) -> InputError:
+    """Make an :class:`calibrant.InputError`."""
     return InputError(text)
 
 

@@ -10,7 +10,7 @@ from calibrant.tables._description import Description, damaged
 from calibrant.tables._errors import shortened
 from calibrant.tables._number_rule import NumberRule
 
-__all__ = ["KINDS", "Column", "Rule"]
+__all__ = ["KINDS", "Column", "ColumnLine", "Rule"]
 
 Rule = NumberRule | BooleanRule | DateRule | CategoryRule
 
@@ -27,6 +27,28 @@ KINDS = (
     *("dropped", "target", "group"),
 )
 """Every kind of column; the first five can be used as features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnLine:
+    """What was done with one column, in plain words.
+
+    Parameters
+    ----------
+    name
+        As in the header.
+    kind
+        What it holds: numbers, categories, dates, the target.
+    used
+        Whether the model looks at it.
+    done
+        How it was made into numbers, or why it was left out.
+    """
+
+    name: str
+    kind: str
+    used: bool
+    done: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +98,11 @@ class Column:
         return (
             () if self.rule is None else self.rule.features(shortened(self.name, 100))
         )
+
+    def line(self) -> ColumnLine:
+        """Say what was done with it."""
+        done = "used as it is" if self.done == self.kind else self.done
+        return ColumnLine(name=self.name, kind=self.kind, used=self.used, done=done)
 
     def to_dict(self) -> dict[str, Any]:
         """Return this as plain JSON."""

@@ -16,7 +16,7 @@ from calibrant.tables._errors import input_error, listed, shown
 from calibrant.tables._reading import Reading
 from calibrant.tables._sample import Sample
 from calibrant.tables._words import amount, close_to
-from calibrant.tables.column import Column
+from calibrant.tables.column import Column, ColumnLine
 from calibrant.tables.findings import Findings
 from calibrant.tables.kinds import learn_kind, learn_time
 from calibrant.tables.roles import Roles, check_roles
@@ -78,6 +78,11 @@ class TableEncoder:
     def needed(self) -> tuple[str, ...]:
         """The columns that a new file must have."""
         return tuple(column.name for column in self.columns if column.used)
+
+    @property
+    def lines(self) -> tuple[ColumnLine, ...]:
+        """What was done with each column."""
+        return tuple(column.line() for column in self.columns)
 
     @classmethod
     def learn(

@@ -18,7 +18,6 @@ __all__ = [
     "curves",
     "how_made",
     "seen_notes",
-    "settings_of",
     "summary",
 ]
 
@@ -131,21 +130,3 @@ def curves(regressor: CalibratedRegressor) -> Mapping[str, list[float]]:
     history = regressor.history_[0]
     named = {"loss": history.loss, "on rows held back": history.held_out_score}
     return {name: values for name, values in named.items() if values}
-
-
-def settings_of(model: TableModel) -> dict[str, str]:
-    """Say what makes a model again, by name."""
-    about = model.about
-    changed = about.get("changed", {})
-    lines = {
-        "Command": about.get("command"),
-        "Table": about.get("table"),
-        "SHA-256 of the table": about.get("sha256"),
-        "Rows learned from": f"{about['rows']:,}" if "rows" in about else None,
-        "Seed": about.get("seed"),
-        "Strength of the regularizer": f"{model.regressor.strength_:g}",
-        "Settings": ", ".join(f"{n}={v}" for n, v in changed.items()) or "the defaults",
-        "Epochs": about.get("epochs"),
-        "Versions": ", ".join(f"{n} {v}" for n, v in about.get("versions", {}).items()),
-    }
-    return {name: str(text) for name, text in lines.items() if text is not None}

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._checks import InputError
+from calibrant.estimator._about import settings_of
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.scorecard import Scorecard
@@ -14,11 +15,10 @@ from calibrant.report.own.page import write_own_page
 from calibrant.tables import Style
 from calibrant.workflows._given import as_names
 from calibrant.workflows._labeled import read_labeled
-from calibrant.workflows._making import seen_notes, settings_of
+from calibrant.workflows._making import seen_notes
 from calibrant.workflows._model import as_model
 from calibrant.workflows._page_path import page_path
 from calibrant.workflows.measured import (
-    column_lines,
     judgment,
     measure,
     own_report,
@@ -165,8 +165,9 @@ def evaluate_table(
             source=source.name,
             target=loaded.target,
             unseen="Whether the model has seen them in its training, only you know.",
-            settings=settings_of(loaded) | ({"Command": command} if command else {}),
-            columns=column_lines(loaded.encoder),
+            settings=settings_of(loaded.about, loaded.regressor.strength_)
+            | ({"Command": command} if command else {}),
+            columns=loaded.encoder.lines,
             notes=notes,
         )
         write_own_page(page, contents)

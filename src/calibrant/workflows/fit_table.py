@@ -12,11 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
+from calibrant.estimator._about import settings_of
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
-from calibrant.storage import check_writable
+from calibrant.storage import StorageError, check_writable
 from calibrant.tables import Findings, Roles, Source, Style, TableEncoder, open_source
 from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
@@ -32,7 +33,6 @@ from calibrant.workflows._making import (
     checksum,
     curves,
     how_made,
-    settings_of,
     summary,
 )
 from calibrant.workflows._training_table import (
@@ -43,7 +43,6 @@ from calibrant.workflows._training_table import (
     read_training_table,
 )
 from calibrant.workflows.measured import (
-    column_lines,
     judgment,
     measure,
     own_report,
@@ -54,6 +53,10 @@ __all__ = ["TableFit", "fit_table"]
 _NOT_MEASURED = (
     "The measurement was interrupted: the model is complete, but it has no scorecard "
     "and no report. Measure it with `calibrant evaluate`."
+)
+_NOT_REPORTED = (
+    "The model is complete, but its scorecard and its report could not be written. "
+    "Make them with `calibrant evaluate`."
 )
 
 Array = npt.NDArray[np.float64]
@@ -72,7 +75,8 @@ class TableFit:
     notes
         What was unusual: bad cells, an interrupted training, ordered rows.
     folder, page
-        Where the model and its report were written, if they were.
+        Where the model and its report were written, if they were. A report that does
+        not fit on the disk costs no model: a note says so.
     interrupted
         Whether the training was ended by hand.
     """
@@ -103,7 +107,7 @@ class TableFit:
             "interrupted": self.interrupted,
             "words": self.words(),
             "notes": list(self.notes),
-            "columns": [vars(line) for line in column_lines(self.model.encoder)],
+            "columns": [vars(line) for line in self.model.encoder.lines],
             "scorecard": None if self.card is None else self.card.to_dict(),
         }
 
@@ -263,14 +267,16 @@ def _train(
     )
     notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
     with _heard(notes):
-        regressor.fit(
-            x[cut.learned],
-            rows.y[cut.learned],
-            time=None if cut.times is None else cut.times[cut.learned],
-            groups=None if cut.groups is None else cut.groups[cut.learned],
-        )
-    if any(each.interrupted and not each.loss for each in regressor.history_):
-        raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        try:
+            regressor.fit(
+                x[cut.learned],
+                rows.y[cut.learned],
+                time=None if cut.times is None else cut.times[cut.learned],
+                groups=None if cut.groups is None else cut.groups[cut.learned],
+            )
+        except KeyboardInterrupt:
+            if not hasattr(regressor, "model_"):
+                raise  # there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
     return TableModel(regressor, encoder, rows.target, about), x, tuple(notes)
 
@@ -323,10 +329,14 @@ def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> Tabl
         source=source,
         target=model.target,
         unseen=UNSEEN[how],
-        settings=settings_of(model),
-        columns=column_lines(model.encoder),
+        settings=settings_of(model.about, model.regressor.strength_),
+        columns=model.encoder.lines,
         notes=notes,
         training=curves(model.regressor),
     )
-    model.save(fitted.folder, page=own_page(contents), overwrite=True)
+    page = own_page(contents)
+    try:
+        model.save(fitted.folder, page=page, overwrite=True)
+    except StorageError as error:  # a full disk; the model is there already
+        return replace(done, notes=(*notes, f"{_NOT_REPORTED} {error}"))
     return replace(done, page=fitted.folder / "report.html")

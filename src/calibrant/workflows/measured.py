@@ -11,13 +11,11 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
-from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
-from calibrant.tables import TableEncoder
+from calibrant.report.own.contents import OwnReport, Predictions
 from calibrant.workflows._labeled import Labeled
 
 __all__ = [
     "Measured",
-    "column_lines",
     "judgment",
     "measure",
     "own_report",
@@ -107,19 +105,6 @@ def judgment(card: Scorecard, *, which: str = "unseen row") -> str:
     """
     sentence = coverage_sentence(card, whose="Your", which=which)
     return f"{sentence} {verdict_words(card)}"
-
-
-def column_lines(encoder: TableEncoder) -> tuple[ColumnLine, ...]:
-    """Say what was done with each column."""
-    return tuple(
-        ColumnLine(
-            name=column.name,
-            kind=column.kind,
-            used=column.used,
-            done="used as it is" if column.done == column.kind else column.done,
-        )
-        for column in encoder.columns
-    )
 
 
 def own_report(

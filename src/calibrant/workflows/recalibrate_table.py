@@ -9,6 +9,7 @@ import numpy as np
 
 from calibrant._checks import InputError
 from calibrant.data.splits import shuffled_folds
+from calibrant.estimator._about import settings_of
 from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
@@ -17,11 +18,10 @@ from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import Style
 from calibrant.workflows._labeled import Labeled, read_labeled
-from calibrant.workflows._making import checksum, seen_notes, settings_of, summary
+from calibrant.workflows._making import checksum, seen_notes, summary
 from calibrant.workflows._model import as_model
 from calibrant.workflows.measured import (
     Measured,
-    column_lines,
     measure,
     own_report,
 )
@@ -151,7 +151,7 @@ def recalibrate_table(
     done = TableRecalibration(refreshed, before.card, after.card, notes)
     if out is None:
         return done
-    settings = settings_of(refreshed) | _said(command)
+    settings = settings_of(refreshed.about, regressor.strength_) | _said(command)
     contents = own_report(
         "recalibrate",
         after,
@@ -160,7 +160,7 @@ def recalibrate_table(
         unseen=_UNSEEN,
         settings=settings,
         before=before.card,
-        columns=column_lines(loaded.encoder),
+        columns=loaded.encoder.lines,
         notes=notes,
     )
     folder = refreshed.save(out, page=own_page(contents), overwrite=overwrite)

@@ -15,7 +15,7 @@ from bad_input.case import Case
 from bad_input.houses import houses
 from calibrant import CalibratedRegressor
 
-__all__ = ["STRANGERS"]
+__all__ = ["STRANGERS", "forged"]
 
 Edit = Callable[[Any], None]
 _BLANK = "0" * 64
@@ -26,7 +26,7 @@ def _copied(path: Path) -> Path:
     return path
 
 
-def _forged(edit: Edit) -> Callable[[Path], None]:
+def forged(edit: Edit) -> Callable[[Path], None]:
     """A model whose description was changed by one who knows of checksums."""
 
     def make(path: Path) -> None:
@@ -161,7 +161,7 @@ def _case(
     kind: str,
     make: Callable[[Path], None],
     says: str,
-    command: str = "info stranger",
+    command: str = "predict stranger one.csv -o out.csv",
     code: int = 2,
     foreign: bool = False,
     defect: str = "",
@@ -177,7 +177,7 @@ def _case(
     )
 
 
-_PREDICT = "predict stranger one.csv -o out.csv"
+_INFO = "info stranger"
 _D, _R, _E = "description", "regressor", "encoder"
 STRANGERS = (
     Case(kind="a model that is not there", command="info models", says="no folder"),
@@ -188,99 +188,154 @@ STRANGERS = (
         files={"mine/a.txt": ""},
         says="model.json",
     ),
-    _case("a model without its arrays", _without("arrays.safetensors"), "missing"),
-    _case("a model without its description", _without("model.json"), "missing"),
+    _case(
+        "a model without its arrays", _without("arrays.safetensors"), "missing", _INFO
+    ),
+    _case("a model without its description", _without("model.json"), "missing", _INFO),
     _case(
         "arrays that were cut short",
         _cut("arrays.safetensors"),
         "truncated",
+        _INFO,
         foreign=True,
     ),
     _case(
         "a description that was cut short",
         _cut("model.json"),
         "cannot be read as JSON",
+        _INFO,
         foreign=True,
     ),
     _case("a bit that was flipped in the arrays", _flipped, "checksum"),
-    _case("a description that was edited", _edited_text, "checksum"),
-    _case("a model of another kind", _other_kind, "TableModel"),
-    _case("a model of a newer calibrant", _forged(_newer), "upgrade"),
+    _case("a description that was edited", _edited_text, "checksum", _INFO),
+    _case("a model of another kind", _other_kind, "TableModel", _INFO),
+    _case("a model of a newer calibrant", forged(_newer), "upgrade", _INFO),
     _case(
-        "forged: a target that is no text", _forged(_set(_D, "target", to=5)), "target"
+        "forged: a target that is no text",
+        forged(_set(_D, "target", to=5)),
+        "target",
+        _INFO,
     ),
     _case(
         "forged: a target that is a path",
-        _forged(_set(_D, "target", to="../../etc/passwd")),
+        forged(_set(_D, "target", to="../../etc/passwd")),
         "",
+        _INFO,
         code=0,
     ),
-    _case("forged: no columns", _forged(_set(_D, _E, "columns", to=[])), "damaged"),
+    _case(
+        "forged: no columns",
+        forged(_set(_D, _E, "columns", to=[])),
+        "damaged",
+        _INFO,
+    ),
     _case(
         "forged: columns that are no list",
-        _forged(_set(_D, _E, "columns", to="x")),
+        forged(_set(_D, _E, "columns", to="x")),
         "damaged",
+        _INFO,
     ),
     _case(
         "forged: a column called as a path",
-        _forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
+        forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
         "../../etc/passwd",
-        _PREDICT,
     ),
     _case(
         "forged: a column of a kind that is not there",
-        _forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
+        forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
         "kind",
+        _INFO,
     ),
-    _case("forged: no encoder", _forged(lambda c: c[_D].pop(_E)), "encoder"),
+    _case("forged: no encoder", forged(lambda c: c[_D].pop(_E)), "encoder", _INFO),
     _case(
-        "forged: about that is no mapping", _forged(_set(_D, "about", to=[1])), "about"
+        "forged: about that is no mapping",
+        forged(_set(_D, "about", to=[1])),
+        "about",
+        _INFO,
     ),
     _case(
         "forged: a scorecard without its numbers",
-        _forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
+        forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
         "making",
+        _INFO,
     ),
     _case(
         "forged: about of other types",
-        _forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
+        forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
         "about",
+        _INFO,
     ),
     _case(
         "forged: a million million features",
-        _forged(_set(_D, _R, "features", to=10**12)),
+        forged(_set(_D, _R, "features", to=10**12)),
         "must have shape",
     ),
     _case(
         "forged: hidden layers of a million million units",
-        _forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
+        forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
         "weights",
     ),
     _case(
         "forged: ten thousand members",
-        _forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
+        forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
         "must have shape",
     ),
     _case(
         "forged: a network that is not there",
-        _forged(_set(_D, _R, "parameters", "network", to="os.system")),
+        forged(_set(_D, _R, "parameters", "network", to="os.system")),
         "os.system",
     ),
     _case(
         "forged: a parameter that is not there",
-        _forged(_set(_D, _R, "parameters", "__class__", to="x")),
+        forged(_set(_D, _R, "parameters", "__class__", to="x")),
         "as calibrant wrote it",
         foreign=True,
     ),
     _case(
         "forged: a recalibrator that is not there",
-        _forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
+        forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
         "recalibrator",
     ),
     _case(
         "forged: members that are not there",
-        _forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
+        forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
         "members",
+    ),
+    _case(
+        "forged: a member whose number is no whole one",
+        forged(_set(_D, _R, "units", 0, "members", 0, to=0.0)),
+        "members",
+    ),
+    _case(
+        "forged: a member that is false",
+        forged(_set(_D, _R, "units", 0, "members", 0, to=False)),
+        "members",
+    ),
+    _case(
+        "forged: no recalibrators",
+        forged(_set(_D, _R, "recalibrators", to=[])),
+        "recalibrator",
+    ),
+    _case(
+        "forged: bounds that are false",
+        forged(_set(_D, _R, "bounds", to=False)),
+        "as calibrant wrote it",
+        foreign=True,
+    ),
+    _case(
+        "forged: bounds that are texts",
+        forged(_set(_D, _R, "bounds", to=["0", "1"])),
+        "bounds",
+    ),
+    _case(
+        "forged: a scale of the inputs of 0",
+        _forged_arrays(lambda arrays: arrays["inputs.scale"].zero_()),
+        "above 0",
+    ),
+    _case(
+        "forged: a scale within the networks of 0",
+        _forged_arrays(lambda arrays: arrays["networks.0.stack.scale"].zero_()),
+        "no numbers",
     ),
     _case(
         "forged: an array called as a path",
@@ -296,13 +351,11 @@ STRANGERS = (
         "forged: an array of another shape",
         _forged_arrays(_reshaped),
         "inputs.center",
-        _PREDICT,
     ),
     _case(
         "forged: weights that are not numbers",
         _forged_arrays(_poisoned),
         "finite",
-        _PREDICT,
     ),
     _case(
         "forged: arrays of a huge shape",
@@ -322,5 +375,5 @@ STRANGERS = (
         "no safetensors file",
         foreign=True,
     ),
-    _case("forged: nested ten thousand deep", _nested, "as JSON", foreign=True),
+    _case("forged: nested ten thousand deep", _nested, "as JSON", _INFO, foreign=True),
 )

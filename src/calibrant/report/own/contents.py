@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant.metrics.scorecard import Scorecard
+from calibrant.tables.column import ColumnLine
 
 __all__ = ["ColumnLine", "Kind", "OwnReport", "Predictions"]
 
@@ -61,28 +62,6 @@ class Predictions:
 
     def __len__(self) -> int:
         return len(self.y)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ColumnLine:
-    """What was done with one column, in plain words.
-
-    Parameters
-    ----------
-    name
-        As in the header.
-    kind
-        What it holds: numbers, categories, dates, the target.
-    used
-        Whether the model looks at it.
-    done
-        How it was made into numbers, or why it was left out.
-    """
-
-    name: str
-    kind: str
-    used: bool
-    done: str
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
