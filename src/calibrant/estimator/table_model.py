@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.pooling import rescaled
 from calibrant.estimator._state import described
 from calibrant.estimator.loading import restored
 from calibrant.estimator.regressor import CalibratedRegressor
@@ -22,10 +24,34 @@ from calibrant.tables import Findings, Style, TableEncoder, open_source
 if TYPE_CHECKING:
     from calibrant.tables import Source
 
-__all__ = ["TableModel"]
+__all__ = ["TableModel", "Trend"]
 
 Array = npt.NDArray[np.float64]
 _KIND = "TableModel"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line in one feature, which the regressor does not have to learn.
+
+    Attributes
+    ----------
+    feature
+        Name of the feature: the position in time.
+    slope
+        Of the target, for each unit of the feature.
+    center
+        Value of the feature at which the line is 0.
+    """
+
+    feature: str
+    slope: float
+    center: float
+
+    def line(self, values: Array) -> Array:
+        """Height of the line at values of the feature, shape ``(n,)``."""
+        height: Array = self.slope * (values - self.center)
+        return height
 
 
 @dataclass(frozen=True)
@@ -37,7 +63,7 @@ class TableModel:
     Attributes
     ----------
     regressor
-        A fitted :class:`CalibratedRegressor`.
+        A fitted :class:`CalibratedRegressor`, of the target less its trend.
     encoder
         What turns the columns into its features.
     target
@@ -45,6 +71,8 @@ class TableModel:
     about
         Anything about its making that JSON can hold: rows, settings, how it did on
         rows that were set aside.
+    trend
+        Line in time that is added to what the regressor predicts, or None.
 
     Examples
     --------
@@ -60,6 +88,7 @@ class TableModel:
     encoder: TableEncoder
     target: str
     about: Mapping[str, Any] = field(default_factory=dict)
+    trend: Trend | None = None
 
     def features(
         self,
@@ -100,8 +129,21 @@ class TableModel:
 
     def law(self, x: Array) -> AbstractDistribution:
         """Law of each encoded row ``(n, d)``, batch shape ``(n,)``."""
-        law: AbstractDistribution = self.regressor.model_.law(x)
-        return law
+        return self.moved(self.regressor.model_.law(x), x)
+
+    def line(self, x: Array) -> Array:
+        """Height of the trend for each encoded row ``(n, d)``, shape ``(n,)``."""
+        if self.trend is None:
+            return np.zeros(len(x))
+        return self.trend.line(
+            x[:, self.encoder.feature_names.index(self.trend.feature)]
+        )
+
+    def moved(self, law: AbstractDistribution, x: Array) -> AbstractDistribution:
+        """Add the trend of encoded rows ``(n, d)`` to what a regressor predicts."""
+        if self.trend is None:
+            return law
+        return rescaled(law, torch.from_numpy(self.line(x)), 1.0)
 
     def predict_distribution(self, table: Any) -> AbstractDistribution:  # noqa: ANN401
         """Predict the law of each row of a table, batch shape ``(n,)``."""
@@ -146,6 +188,7 @@ class TableModel:
                 "encoder": self.encoder.to_dict(),
                 "target": self.target,
                 "about": dict(self.about),
+                "trend": None if self.trend is None else vars(self.trend),
             },
             kind=_KIND,
             page=page,
@@ -183,4 +226,16 @@ class TableModel:
                 f"its columns make {len(encoder.feature_names)} features, and its "
                 f"networks take {regressor.n_features_in_}."
             )
-        return cls(regressor, encoder, target, about)
+        # Models that were written before there were trends have no such part.
+        trend = _trend(parts.get("trend"), encoder)
+        return cls(regressor, encoder, target, about, trend)
+
+
+def _trend(content: object, encoder: TableEncoder) -> Trend | None:
+    if content is None:
+        return None
+    match content:
+        case {"feature": str(feature), "slope": float(slope), "center": float(center)}:
+            if feature in encoder.feature_names and np.isfinite([slope, center]).all():
+                return Trend(feature, slope, center)
+    raise InputError("its trend must be a line in one of its features.")

@@ -53,6 +53,8 @@ class Reading:
         Where unusual things are written down; None forgets them.
     outside
         Shape ``(n,)``: rows outside the range of training, marked by each column.
+    any_range
+        Whether values outside of it are nothing unusual.
     """
 
     name: str
@@ -61,6 +63,7 @@ class Reading:
     strict: bool
     findings: Findings | None
     outside: BoolArray
+    any_range: bool = False
 
     def note(
         self, what: str, column: str, mask: BoolArray, *, cells: pa.Array, detail: str
@@ -108,7 +111,7 @@ class Reading:
         """Write down which values (without gaps) lie outside what training saw."""
         low, high = limits
         mask = (values < low) | (values > high)
-        if mask.any():
+        if mask.any() and not self.any_range:
             np.logical_or(self.outside, mask, out=self.outside)
             self.note("outside", column, mask, cells=cells, detail=detail)
 

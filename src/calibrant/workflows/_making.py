@@ -26,6 +26,8 @@ __all__ = [
 UNSEEN = {
     "file": "They come from a file of their own, which the model has not seen.",
     "time": "They are the latest rows, set aside before the training.",
+    "time and group": "They are the latest rows, of groups that the model has not "
+    "learned from, set aside before the training.",
     "group": "They are whole groups, chosen at random and set aside before the "
     "training.",
     "random": "They were chosen at random and set aside before the training.",
@@ -146,6 +148,9 @@ def settings_of(model: TableModel) -> dict[str, str]:
         "Strength of the regularizer": f"{model.regressor.strength_:g}",
         "Settings": ", ".join(f"{n}={v}" for n, v in changed.items()) or "the defaults",
         "Epochs": about.get("epochs"),
+        "Line in time": None
+        if model.trend is None
+        else f"{model.trend.slope:.4g} for each unit of {model.trend.feature!r:.60}",
         "Versions": ", ".join(f"{n} {v}" for n, v in about.get("versions", {}).items()),
     }
     return {name: str(text) for name, text in lines.items() if text is not None}
