@@ -29,6 +29,8 @@ Array = npt.NDArray[np.float64]
 #: A model and its measurement need this many rows each, to be worth anything.
 _FEWEST_LEARNED = 20
 _FEWEST_HELD = 5
+#: Held-out rows of which fewer are independent vary more than as many rows do.
+_MOSTLY = 0.9
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,9 @@ def cut_rows(rows: TrainingTable, roles: Roles, share: float, seed: int) -> Cut:
         )
     if roles.group is not None:
         groups = _codes(rows.column(roles.group))
-    learned, held = rows.known, rows.known[:0]
+    learned, held, notes = rows.known, rows.known[:0], ()
     if share:
-        learned, held = _held_out(rows, roles, share, seed, times, groups)
+        learned, held, notes = _held_out(rows, roles, share, seed, times, groups)
     _check_counts(rows, len(learned), len(held) if share else None)
     y = rows.y[learned]
     if np.ptp(y) == 0:
@@ -116,9 +118,8 @@ def cut_rows(rows: TrainingTable, roles: Roles, share: float, seed: int) -> Cut:
         if given is not None
     )
     lost = len(rows.known) - len(learned) - len(held)
-    notes = ()
     if lost:
-        notes = (
+        notes += (
             f"{amount(lost, 'row')} left out: groups with rows before and after the "
             "moment from which rows are held out are either learned from or measured "
             "on, with their rows of that time.",
@@ -133,7 +134,7 @@ def _held_out(
     seed: int,
     times: Array | None,
     groups: npt.NDArray[np.int64] | None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], tuple[str, ...]]:
     known = rows.known
     x = np.empty((len(known), 0))
     if times is None:
@@ -155,7 +156,15 @@ def _held_out(
             else f"{rows.source.name}: all rows have the same features, so none can be "
             "set aside. Set nothing aside (0)."
         ) from None
-    return known[learned], known[held]
+    notes: tuple[str, ...] = ()
+    sets = len(np.unique(labels[held]))
+    if sets < _MOSTLY * len(held):
+        notes = (
+            f"The {len(held):,} held-out rows come in {sets:,} independent sets (equal "
+            "features, or one group): what a perfect model would show is computed for "
+            "independent rows, and varies more here.",
+        )
+    return known[learned], known[held], notes
 
 
 def _check_counts(rows: TrainingTable, learned: int, held: int | None) -> None:

@@ -122,7 +122,7 @@ class TableFit:
         if lost:
             text += (
                 f" The model is worse than predicting {' or '.join(lost)} for every "
-                "row: its means are of no use."
+                "row: do not use its means."
             )
         return text
 
