@@ -102,7 +102,8 @@ def cut_rows(rows: TrainingTable, roles: Roles, share: float, seed: int) -> Cut:
         )
     if roles.group is not None:
         groups = _codes(rows.column(roles.group))
-    learned, held, notes = rows.known, rows.known[:0], ()
+    learned, held = rows.known, rows.known[:0]
+    notes: tuple[str, ...] = ()
     if share:
         learned, held, notes = _held_out(rows, roles, share, seed, times, groups)
     _check_counts(rows, len(learned), len(held) if share else None)
