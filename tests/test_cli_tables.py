@@ -67,6 +67,8 @@ def test_fit_speaks_to_people(place: Path, tmp_path: Path) -> None:
         "what was done",
         "looks like an identifier",
         "rows within the 90 % interval",
+        "R2 (variance explained)",
+        "for the mean of the training rows",
         "of 30 unseen rows; a perfect model would show",
         f"Model:  {out}",
         f"Report: {out / 'report.html'}",
@@ -216,6 +218,13 @@ def test_datasets_are_listed_and_written(tmp_path: Path) -> None:
     assert pc.read_csv(tmp_path / "y.csv.gz").num_rows == 231
     assert pc.read_csv(tmp_path / "y-new.csv.gz").num_rows == 77
     assert "--target residuary_resistance" in result.stdout
+    invoke("datasets", "concrete", "-o", tmp_path / "c.csv", "--new", "0.3")
+    parts = [
+        pc.read_csv(tmp_path / name).to_pylist() for name in ("c.csv", "c-new.csv")
+    ]
+    old, new = ({tuple(row.values())[:-1] for row in part} for part in parts)
+    assert (len(parts[0]), len(parts[1])) == (720, 310)
+    assert not old & new
     told = invoke("datasets", "yacht", "--new", "2", code=2).stderr
     assert told == "calibrant: --new takes a share in [0, 1), as 0.3; got 2.\n"
 

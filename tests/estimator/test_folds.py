@@ -199,6 +199,38 @@ class TestFolds:
         for moment in set(time):
             assert len(set(folds[time == moment])) == 1
 
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=20, max_size=50
+        ),
+        st.integers(0, 5),
+    )
+    def test_rows_to_test_on_are_later_and_of_other_groups(
+        self, rows: list[tuple[int, int]], seed: int
+    ) -> None:
+        groups, time = np.array(rows).T
+        blocks = Blocks(np.unique(groups, return_inverse=True)[1], time)
+        try:
+            learned, held = blocks.hold_out(0.2, np.random.default_rng(seed))
+        except InputError:
+            assert min(len(set(groups)), len(set(time))) == 1
+            return
+        assert time[learned].max() < time[held].min()
+        assert not set(groups[learned]) & set(groups[held])
+
+    def test_groups_that_are_seen_at_all_times_can_be_cut(self) -> None:
+        groups, time = np.repeat(np.arange(60), 5), np.tile(np.arange(5), 60)
+        blocks = Blocks(groups, time)
+        learned, held = blocks.hold_out(0.2, random())
+        assert (len(learned), len(held)) == (120, 30)
+        folds = blocks.folds(5, random())
+        assert np.bincount(folds).tolist() == [60] * 5
+        assert all(len(set(folds[groups == group])) == 1 for group in range(60))
+        larger, smaller = blocks.split(np.arange(300), 0.1, random())
+        assert (len(larger), len(smaller)) == (270, 30)
+        assert not set(groups[larger]) & set(groups[smaller])
+
     @settings(max_examples=40)
     @given(
         st.lists(

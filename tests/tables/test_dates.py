@@ -194,9 +194,8 @@ def test_parts_by_hand() -> None:
 )
 def test_only_parts_that_vary_are_made(days: list[float], names: set[str]) -> None:
     moments = np.array(days) * 86_400 + seconds(2020, 1, 1)
-    parts = calendar_parts(moments, position=True)
+    parts = calendar_parts(moments)
     assert {part.split(" (")[0] for part in parts} == names
-    assert "position" not in calendar_parts(moments, position=False)
 
 
 def test_before_1970_the_calendar_holds() -> None:

@@ -148,7 +148,7 @@ def test_the_order_of_day_and_month_is_learned() -> None:
     assert encode(encoder, {"d": ["3/2/2020", "2020-02-14"]}) == [[-9], [2]]
 
 
-def test_a_time_column_gives_its_calendar_only() -> None:
+def test_that_rows_are_later_than_in_training_is_no_news() -> None:
     days = [datetime.date(2020, 1, 1) + datetime.timedelta(day) for day in range(90)]
     encoder = learn({"d": days, "a": range(90)}, time="d")
     assert encoder.needed == ("d", "a")

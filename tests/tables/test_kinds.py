@@ -282,25 +282,35 @@ def test_own_marks_are_missing_levels() -> None:
 YEAR = [str(datetime.date(2020, 1, 1) + datetime.timedelta(day)) for day in range(99)]
 
 
-def test_the_time_column_has_no_position() -> None:
+def test_the_time_column_keeps_its_position() -> None:
     column = learn(YEAR, time="a")
-    assert (column.kind, column.used) == ("time", True)
-    assert not any("position" in name for name in column.features)
-    check(
-        column,
-        "time",
-        "orders the rows; date: month, weekday; no position, because it lies beyond "
-        "the training rows in the future",
-    )
+    assert column.features[0] == "a: position"
+    check(column, "time", "orders the rows; date: position, month, weekday")
+
+
+@pytest.mark.parametrize("cells", [range(2000, 2030), ["2019", "2020.5"]])
+def test_a_time_in_numbers_is_a_feature_and_no_identifier(cells: Any) -> None:
+    column = learn(list(cells), time="a")
+    assert column.features == ("a",)
+    check(column, "time", "orders the rows; number")
+    assert Column.from_dict(column.to_dict(), where="column 1") == column
 
 
 @pytest.mark.parametrize(
-    "cells", [[2019, 2020], ["2019", "2020"], YEAR[:2], [True, False], ["a", "b"]]
+    ("cells", "roles", "done"),
+    [
+        ([True, False], {}, "not a feature"),
+        (["a", "b"], {}, "not a feature"),
+        (YEAR[:1] * 2, {}, "not a feature"),
+        (YEAR, {"drop": "a"}, "not a feature, as you asked"),
+    ],
 )
-def test_a_time_column_without_a_calendar_is_not_used(cells: list[Any]) -> None:
-    column = learn(cells, time="a")
+def test_a_time_column_that_is_no_feature(
+    cells: list[Any], roles: dict[str, Any], done: str
+) -> None:
+    column = learn(cells, time="a", **roles)
     assert not column.used
-    assert column.done.startswith("orders the rows; its position is no feature")
+    check(column, "time", f"orders the rows; {done}")
 
 
 def test_day_first_is_the_users_say() -> None:

@@ -13,7 +13,8 @@ from scipy.stats import norm
 from calibrant._checks import InputError
 from calibrant.metrics.evaluate import evaluate
 from calibrant.tables import write_table
-from calibrant.workflows.compare_table import compare_table
+from calibrant.workflows._foreign import Foreign
+from calibrant.workflows.compare_table import _Maps, compare_table
 from calibrant.workflows.measured import measure
 
 
@@ -206,3 +207,12 @@ def test_of_very_many_rows_a_choice_is_measured_and_all_are_mended(
     assert done.notes == ("A random choice of 100 of 300 rows is measured.",)
     assert pc.read_csv(fixed).num_rows == 300
     assert set(done.card.rows["y"]) <= set(narrow["y"])
+
+
+def test_copies_of_a_row_share_a_fold() -> None:
+    random = np.random.default_rng(0)
+    once = np.column_stack((random.normal(size=40), random.uniform(1, 2, 40)))
+    foreign = Foreign(("mu", "sigma"), np.tile(once, (3, 1)), ())
+    folds = _Maps(foreign, random.normal(size=120), "beta", 0).fold.reshape(3, 40)
+    assert (folds == folds[0]).all()
+    assert set(folds[0]) == set(range(5))

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from calibrant._checks import InputError
+from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.evaluate import evaluate
 from calibrant.tables import Style, write_table
@@ -169,6 +171,22 @@ def test_recent_rows_refresh_the_calibration(
     assert (old == fitted.model.predict_distribution(fresh).mean).all()
     assert done.words().startswith("Before: Your 90 % intervals covered")
     assert json.dumps(done.to_dict(), default=str)
+
+
+def test_copies_of_a_recent_row_share_a_fold(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[np.ndarray] = []
+
+    def spied(models: Any, folds: Any, x: Any) -> Any:
+        found.append(folds)
+        return cross_fitted_law(models, folds, x)
+
+    monkeypatch.setattr("calibrant.workflows.recalibrate_table.cross_fitted_law", spied)
+    recent = homes(40, seed=12)
+    recalibrate_table(folder, pa.concat_tables([recent] * 3), progress=False)
+    assert np.array_equal(*found[0].reshape(3, 40)[:2])
+    assert np.array_equal(*found[0].reshape(3, 40)[1:])
 
 
 def test_too_few_recent_rows(folder: Path, tmp_path: Path) -> None:

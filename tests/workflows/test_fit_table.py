@@ -8,14 +8,135 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from calibrant._checks import InputError
+from calibrant.data import load
 from calibrant.estimator import CalibratedRegressor
-from calibrant.estimator.table_model import TableModel
-from calibrant.tables import write_table
-from calibrant.workflows._set_aside import set_aside
+from calibrant.estimator.table_model import TableModel, _trend
+from calibrant.tables import Roles, write_table
+from calibrant.workflows._training_table import (
+    Cut,
+    TrainingTable,
+    cut_rows,
+    read_training_table,
+)
+from calibrant.workflows.evaluate_table import evaluate_table
 from calibrant.workflows.fit_table import TableFit, fit_table
+from calibrant.workflows.recalibrate_table import recalibrate_table
 from homes import TINY, homes
+
+
+def cut_of(
+    table: Any, target: str, share: float = 0.2, **roles: Any
+) -> tuple[TrainingTable, Cut]:
+    rows = read_training_table(table, target, None)
+    return rows, cut_rows(rows, Roles(**roles), share, seed=0)
+
+
+def copies(seed: int = 0) -> dict[str, np.ndarray]:
+    """Pure noise, 120 rows five times each."""
+    random = np.random.default_rng(seed)
+    x, y = random.normal(size=(120, 5)), random.normal(size=120)
+    rows = random.permutation(np.repeat(np.arange(120), 5))
+    return {f"x{i}": x[rows, i] for i in range(5)} | {"y": y[rows]}
+
+
+def patients() -> dict[str, np.ndarray]:
+    """120 patients, five visits each: features and target are the patient's, noise."""
+    random = np.random.default_rng(0)
+    who, visit = np.repeat(np.arange(120), 5), np.tile(np.arange(5.0), 120)
+    x, y = random.normal(size=(120, 3)), random.normal(size=120)
+    day = visit + random.uniform(size=120)[who]
+    return {"patient": who, "day": day, "y": y[who]} | {
+        f"x{i}": x[who, i] for i in range(3)
+    }
+
+
+def bundled(name: str) -> dict[str, np.ndarray]:
+    data = load(name)
+    columns = {each: data.x[:, i] for i, each in enumerate(data.features)}
+    return columns | {"y": data.y}
+
+
+@pytest.mark.parametrize(
+    "table",
+    [copies(), bundled("concrete"), bundled("white_wine")],
+    ids=["copies", "concrete", "white wine"],
+)
+def test_rows_with_equal_features_are_on_one_side(table: dict[str, np.ndarray]) -> None:
+    rows, cut = cut_of(table, "y")
+    x = np.column_stack([values for name, values in table.items() if name != "y"])
+    learned = {row.tobytes() for row in x[cut.learned]}
+    assert sum(row.tobytes() in learned for row in x[cut.held]) == 0
+    count = len(rows.known)
+    assert len(cut.learned) + len(cut.held) == count
+    assert len(cut.held) == pytest.approx(0.2 * count, abs=5)
+
+
+def test_an_identifier_does_not_hide_copies() -> None:
+    table: dict[str, Any] = copies()
+    table["id"] = [f"r{row}" for row in range(600)]
+    _, cut = cut_of(table, "y")
+    assert not set(table["x0"][cut.learned]) & set(table["x0"][cut.held])
+
+
+@pytest.mark.parametrize("panel", [False, True], ids=["staggered", "panel"])
+def test_time_and_group_together_hold_out_later_rows_of_other_groups(
+    panel: bool,
+) -> None:
+    table = patients()
+    if panel:
+        table["day"] = np.tile(np.arange(5.0), 120)
+    _, cut = cut_of(table, "y", time="day", group="patient")
+    who, day = table["patient"], table["day"]
+    assert not set(who[cut.held]) & set(who[cut.learned])
+    assert day[cut.learned].max() < day[cut.held].min()
+    assert (len(cut.learned), len(cut.held)) == (240, 60)
+    assert cut.notes[-1].startswith("300 rows left out: groups with rows before and")
+    assert cut.how == "time and group"
+
+
+def test_copies_do_not_flatter_a_model_of_noise() -> None:
+    """Trained to the end on copies of noise, it is over-confident, and said to be."""
+    overfit: dict[str, Any] = {"patience": None, "epochs": 60, "learning_rate": 0.03}
+    settings = TINY | {"hidden": (32,), "batch_size": "auto"} | overfit
+    done = fit_table(copies(), target="y", test=0.4, **settings)
+    assert done.card is not None
+    random = np.random.default_rng(9)
+    x, y = random.normal(size=(2000, 5)), random.normal(size=2000)
+    pit = done.model.law(x).cdf(torch.from_numpy(y)).numpy()
+    covered = float((abs(2 * pit - 1) <= 0.9).mean())
+    assert done.card["coverage_90"] == pytest.approx(covered, abs=0.1)
+    assert "The model is worse than predicting the mean" in done.accuracy()
+    assert "240 held-out rows come in 48 independent sets" in done.notes[0]
+
+
+def test_rows_of_the_training_are_not_measured_as_unseen() -> None:
+    table, random = copies(), np.random.default_rng(1)
+    shuffled = {name: values[::-1] for name, values in table.items()}
+    with pytest.raises(InputError, match="600 rows of 600 stand in the training table"):
+        fit_table(table, target="y", test_table=shuffled, **TINY)
+    new = {name: random.uniform(size=50) for name in table}
+    mixed = {n: np.concatenate((new[n][:1], table[n][:7], new[n][1:])) for n in table}
+    done = fit_table(table, target="y", test_table=mixed, **TINY)
+    assert done.card is not None
+    np.testing.assert_array_equal(done.card.rows["y"], new["y"])
+    (note,) = done.notes
+    assert "7 rows of 57 stand in the training table" in note
+    assert "the first is row 2: they are not measured" in note
+
+
+def test_groups_of_the_training_are_not_measured_as_unseen() -> None:
+    table = patients()
+    other = {name: values[:40].copy() for name, values in table.items()}
+    other["patient"][10:] += 1000
+    other["day"] += 100
+    options: dict[str, Any] = {"time": "day", "group": "patient"} | TINY
+    done = fit_table(table, target="y", test_table=other, **options)
+    assert done.card is not None
+    assert done.card.n == 30
+    assert any("10 rows of 40 stand in the training" in note for note in done.notes)
 
 
 def test_it_says_what_it_did_with_each_column(fitted: TableFit) -> None:
@@ -39,18 +160,18 @@ def test_the_scorecard_is_of_rows_that_were_set_aside(fitted: TableFit) -> None:
         "of 60 unseen rows; a perfect model would show 81.7 to 96.7 %."
         in fitted.words()
     )
-    learned, held = set_aside(np.arange(300), 0.2, seed=0)
-    assert fitted.model.about["rows"] == len(learned) == 240
-    prices = homes(300)["price"].to_numpy()[held]
+    _, cut = cut_of(homes(300), "price")
+    assert fitted.model.about["rows"] == len(cut.learned) == 240
+    prices = homes(300)["price"].to_numpy()[cut.held]
     np.testing.assert_array_equal(fitted.card.rows["y"], prices)
 
 
 def test_what_was_set_aside_teaches_nothing(fitted: TableFit) -> None:
     """Neither the networks nor the medians and levels of the columns see it."""
     table = homes(300)
-    _, held = set_aside(np.arange(300), 0.2, seed=0)
+    _, cut = cut_of(table, "price")
     other = table.to_pydict()
-    for row in held:
+    for row in cut.held:
         other["area"][row], other["city"][row] = 1e6, "Kyiv"
         other["price"][row] = -1e9
     again = fit_table(pa.table(other), target="price", **TINY)
@@ -191,10 +312,11 @@ def test_a_folder_that_is_taken_is_refused_at_once(folder: Path) -> None:
 
 def test_few_groups_come_near_the_share() -> None:
     groups = np.array([0] * 30 + [1] * 30 + [2] * 40)
-    learned, held = set_aside(np.arange(100), 0.35, seed=0, groups=groups)
-    assert len(held) in (30, 40)
-    assert len(learned) + len(held) == 100
-    assert len(set(groups[held])) == 1
+    table = {"x": np.arange(100.0), "site": groups, "y": np.arange(100.0)}
+    _, cut = cut_of(table, "y", share=0.35, group="site")
+    assert len(cut.held) in (30, 40)
+    assert len(cut.learned) + len(cut.held) == 100
+    assert len(set(groups[cut.held])) == 1
 
 
 def test_the_table_to_measure_on_is_looked_at_before_the_training(
@@ -271,3 +393,79 @@ def test_what_is_handed_in_is_looked_at(options: dict[str, Any], said: str) -> N
 def test_one_name_alone_is_a_name() -> None:
     done = fit_table(homes(60), target="price", drop="city", test=0, **TINY)
     assert {c.name: c.kind for c in done.columns}["city"] == "dropped"
+
+
+SMALL: dict[str, Any] = TINY | {"hidden": (16,), "epochs": 40}
+
+
+def series(slope: float, rows: int = 250) -> dict[str, Any]:
+    """A line in time, a feature, and noise of 1, a row for each day."""
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, rows)
+    y = slope * np.arange(rows) + 2 * x + random.normal(size=rows)
+    day = np.datetime64("2024-01-01") + np.arange(rows)
+    return {"day": pa.array(day), "x": x, "y": y}
+
+
+@pytest.fixture(scope="module")
+def trending(tmp_path_factory: pytest.TempPathFactory) -> TableFit:
+    out = tmp_path_factory.mktemp("trending") / "model"
+    return fit_table(series(0.1), target="y", time="day", out=out, **SMALL)
+
+
+def test_a_line_in_time_goes_on_beyond_the_training(trending: TableFit) -> None:
+    assert trending.card is not None
+    assert trending.model.trend is not None
+    assert trending.model.trend.slope == pytest.approx(0.1, abs=0.01)
+    assert trending.card["rmse"] < 1.5
+    assert trending.card["coverage_90"] > 0.7
+    assert any("follows a line in 'day: position'" in note for note in trending.notes)
+    assert list(trending.baselines) == [
+        "the mean of the training rows",
+        "their last value",
+    ]
+    assert trending.baselines["the mean of the training rows"] > 8
+    assert f"R2 {trending.card['r2']:.2f}: RMSE" in trending.accuracy()
+    assert "worse" not in trending.accuracy()
+
+
+def test_the_line_moves_the_distribution_and_nothing_else(trending: TableFit) -> None:
+    model = trending.model
+    x = model.features(series(0.1))
+    law, plain = model.law(x), model.regressor.model_.law(x)
+    line = torch.from_numpy(model.line(x))
+    assert float(line[1] - line[0]) == pytest.approx(model.trend.slope)  # type: ignore[union-attr]
+    level = torch.full((len(x),), 0.05)
+    torch.testing.assert_close(law.quantile(level), plain.quantile(level) + line)
+    torch.testing.assert_close(law.log_prob(line), plain.log_prob(0 * line))
+
+
+def test_the_line_is_saved_measured_and_recalibrated(
+    trending: TableFit, tmp_path: Path
+) -> None:
+    assert trending.folder is not None
+    again = TableModel.load(trending.folder)
+    assert again.trend == trending.model.trend
+    late = {name: values[200:] for name, values in series(0.1).items()}
+    assert evaluate_table(again, late, progress=False).card["rmse"] < 1.5
+    newer = recalibrate_table(again, late, tmp_path / "new", progress=False)
+    assert newer.after["rmse"] < 1.5
+    assert TableModel.load(tmp_path / "new").trend == again.trend
+    for damage in ({"feature": "z"}, {"slope": "steep"}, {"center": float("inf")}):
+        parts = {"feature": "x", "slope": 1.0, "center": 0.0} | damage
+        with pytest.raises(InputError, match="its trend must be a line"):
+            _trend(parts, again.encoder)
+
+
+@pytest.mark.parametrize(
+    ("slope", "options"),
+    [(0.0, {}), (0.1, {"drop": "day"}), (0.1, {"bounds": (-50, 50)})],
+    ids=["flat", "dropped", "bounds"],
+)
+def test_no_line_where_there_is_none_or_it_is_not_wanted(
+    slope: float, options: dict[str, Any]
+) -> None:
+    done = fit_table(series(slope), target="y", time="day", **(SMALL | options))
+    assert done.model.trend is None
+    assert ("day" in done.model.encoder.needed) == ("drop" not in options)
+    assert ("worse than predicting their last" in done.accuracy()) == (slope > 0)

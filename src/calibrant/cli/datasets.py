@@ -31,7 +31,8 @@ def datasets(
         float,
         typer.Option(
             help="Share of its rows, chosen at random, to write as a second file, "
-            "NAME-new.csv, that stands for new rows."
+            "NAME-new.csv, that stands for new rows. Rows with equal features stay "
+            "together."
         ),
     ] = 0.0,
     json: JsonOption = False,
@@ -84,10 +85,12 @@ def _list(voice: Voice) -> None:
 
 
 def _write(name: str, path: Path, new: float, voice: Voice) -> None:
+    import numpy as np
     import pyarrow as pa
 
     from calibrant._checks import InputError
-    from calibrant.data import load, random_splits
+    from calibrant.data import load
+    from calibrant.estimator._folds import Blocks, linked_rows
     from calibrant.tables import write_table
 
     if not 0 <= new < 1:
@@ -97,10 +100,11 @@ def _write(name: str, path: Path, new: float, voice: Voice) -> None:
     table = pa.table(columns | {data.target: data.y})
     parts = {path: table}
     if new:
-        (split,) = random_splits(len(data), 1, share=new, seed=0)
+        blocks = Blocks(linked_rows(data.x, None))
+        train, test = blocks.hold_out(new, np.random.default_rng(0))
         suffix = "".join(path.suffixes)
         second = path.with_name(f"{path.name.removesuffix(suffix)}-new{suffix}")
-        parts = {path: table.take(split.train), second: table.take(split.test)}
+        parts = {path: table.take(train), second: table.take(test)}
     for place, part in parts.items():
         write_table(place, part)
         voice.say(f"{part.num_rows:,} rows: {place}")

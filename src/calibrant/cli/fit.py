@@ -104,7 +104,8 @@ def fit(
     time_column: Annotated[
         str | None,
         typer.Option(
-            help="Set the latest rows aside, by this column.",
+            help="Set the latest rows aside, by this column; a feature too unless "
+            "it is dropped.",
             autocompletion=complete_columns,
             rich_help_panel=_TEST,
         ),
@@ -213,6 +214,7 @@ def _tell(done: "TableFit", voice: Voice) -> None:
     voice.notes(done.notes)
     if done.card is not None:
         voice.card(done.card)
+        voice.say(done.accuracy())
     voice.say(done.words())
     voice.say(f"Model:  {done.folder}")
     if done.page is not None:

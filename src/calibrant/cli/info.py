@@ -32,10 +32,10 @@ def info(
     voice = Voice(json, quiet, verbose)
     parts: dict[str, Any] = read_description(model, kind=KIND)
     try:
-        encoder, target, about = described_table(parts)
+        encoder, target, about, trend = described_table(parts)
         regressor = parts.get("regressor")
         strength = regressor.get("strength") if isinstance(regressor, dict) else None
-        made, did = settings_of(about, strength), how_it_did(about)
+        made, did = settings_of(about, strength, trend), how_it_did(about)
     except InputError as error:
         raise InputError(f"{model}: {error}") from None
     voice.json(

@@ -140,6 +140,13 @@ def _moments(time: npt.NDArray[Any]) -> Labels:
     return np.asarray(moments.reshape(-1), dtype=np.int64)
 
 
+def _starts(labels: Labels, time: Labels) -> Labels:
+    """First moment of each row's block, shape ``(n,)``."""
+    start = np.full(labels.max() + 1, time.max())
+    np.minimum.at(start, labels, time)
+    return np.asarray(start[labels], dtype=np.int64)
+
+
 class Blocks:
     """Rows in indivisible blocks, which folds and subsets are made of.
 
@@ -165,12 +172,39 @@ class Blocks:
         """Return some of the rows, in the same blocks."""
         return Blocks(self.labels[rows], None if self.time is None else self.time[rows])
 
+    def hold_out(
+        self, share: float, random: np.random.Generator
+    ) -> tuple[Labels, Labels]:
+        """Choose rows to learn from and about this share of all to test on.
+
+        No block has rows in both. Without a time that is :meth:`split`. With a time the
+        test rows are the latest, and no row to learn from is as late as one of them. A
+        block that reaches over that moment would give its answers away: a random half
+        of such blocks is tested on without its earlier rows, and the other half is
+        learned from without its later ones.
+        """
+        everything = np.arange(len(self.labels))
+        if self.time is None:
+            return self.split(everything, share, random)
+        early, late = Blocks(everything, self.time).split(everything, share, random)
+        both = np.intersect1d(self.labels[early], self.labels[late])
+        halves = np.split(random.permutation(both), [(len(both) + 1) // 2])
+        for tested, learned in (halves, halves[::-1]):
+            before = early[~np.isin(self.labels[early], tested)]
+            after = late[~np.isin(self.labels[late], learned)]
+            if len(before) and len(after):
+                return before, after
+        raise InputError("rows of one group alone cannot be cut into two parts.")
+
     def folds(self, count: int, random: np.random.Generator) -> Labels:
         """Cut all rows into folds of about equal size; the fold of each row.
 
-        With a time they are stretches of it, and fewer if a block is too long.
+        With a time they are stretches of it, and fewer if a block is too long; groups
+        that begin in too few moments for that are cut as if there were no time.
         """
         n = len(self.labels)
+        if self._begin_together(np.arange(n), count):
+            return Blocks(self.labels).folds(count, random)
         block, sizes = self._in_order(np.arange(n), random)
         if len(sizes) < count:
             raise InputError(
@@ -196,9 +230,11 @@ class Blocks:
     ) -> tuple[Labels, Labels]:
         """Cut rows into a larger part and one of about this share, at least a block.
 
-        With a time the second part is the latest. Otherwise blocks that are too large
-        for it are passed over.
+        With a time the second part is the blocks that begin last. Otherwise (or if all
+        groups begin in one moment) blocks that are too large for it are passed over.
         """
+        if self._begin_together(rows, 2):
+            return Blocks(self.labels).split(rows, share, random)
         block, sizes = self._in_order(rows, random)
         if len(sizes) < 2:
             raise InputError(
@@ -230,15 +266,20 @@ class Blocks:
         self, rows: Labels, random: np.random.Generator
     ) -> tuple[Labels, Labels]:
         """Place of each row's block, at random or by time, and the blocks' sizes."""
+        # A block's time is its earliest. A moment is cut by long blocks alone.
         labels = self.labels[rows]
         if self.time is not None:
-            # A block's time is its earliest. A moment is cut by long blocks alone.
-            start = np.full(labels.max() + 1, self.time.max())
-            np.minimum.at(start, labels, self.time[rows])
-            labels = start[labels]
+            labels = _starts(labels, self.time[rows])
         _, block, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         block = block.reshape(-1)
         if self.time is None:
             order = random.permutation(len(sizes))
             block, sizes = order.argsort()[block], sizes[order]
         return block, sizes
+
+    def _begin_together(self, rows: Labels, least: int) -> bool:
+        """Whether these are groups, and begin in fewer moments than that."""
+        labels = self.labels[rows]
+        if self.time is None or len(np.unique(labels)) == len(rows):
+            return False
+        return len(np.unique(_starts(labels, self.time[rows]))) < least

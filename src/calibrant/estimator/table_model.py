@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimator._about import KIND, described_table
+from calibrant.distributions.pooling import rescaled
+from calibrant.estimator._about import KIND, Trend, described_table
 from calibrant.estimator._state import described
 from calibrant.estimator.loading import restored
 from calibrant.estimator.regressor import CalibratedRegressor
@@ -37,7 +39,7 @@ class TableModel:
     Attributes
     ----------
     regressor
-        A fitted :class:`CalibratedRegressor`.
+        A fitted :class:`CalibratedRegressor`, of the target less its trend.
     encoder
         What turns the columns into its features.
     target
@@ -45,6 +47,8 @@ class TableModel:
     about
         Anything about its making that JSON can hold: rows, settings, how it did on
         rows that were set aside.
+    trend
+        Line in time that is added to what the regressor predicts, or None.
 
     Examples
     --------
@@ -60,6 +64,7 @@ class TableModel:
     encoder: TableEncoder
     target: str
     about: Mapping[str, Any] = field(default_factory=dict)
+    trend: Trend | None = None
 
     def features(
         self,
@@ -100,8 +105,21 @@ class TableModel:
 
     def law(self, x: Array) -> AbstractDistribution:
         """Law of each encoded row ``(n, d)``, batch shape ``(n,)``."""
-        law: AbstractDistribution = self.regressor.model_.law(x)
-        return law
+        return self.moved(self.regressor.model_.law(x), x)
+
+    def line(self, x: Array) -> Array:
+        """Height of the trend for each encoded row ``(n, d)``, shape ``(n,)``."""
+        if self.trend is None:
+            return np.zeros(len(x))
+        return self.trend.line(
+            x[:, self.encoder.feature_names.index(self.trend.feature)]
+        )
+
+    def moved(self, law: AbstractDistribution, x: Array) -> AbstractDistribution:
+        """Add the trend of encoded rows ``(n, d)`` to what a regressor predicts."""
+        if self.trend is None:
+            return law
+        return rescaled(law, torch.from_numpy(self.line(x)), 1.0)
 
     def predict_distribution(self, table: Any) -> AbstractDistribution:  # noqa: ANN401
         """Predict the law of each row of a table, batch shape ``(n,)``."""
@@ -146,6 +164,7 @@ class TableModel:
                 "encoder": self.encoder.to_dict(),
                 "target": self.target,
                 "about": dict(self.about),
+                "trend": None if self.trend is None else vars(self.trend),
             },
             kind=KIND,
             page=page,
@@ -169,11 +188,11 @@ class TableModel:
     def _from_parts(
         cls, arrays: Mapping[str, Tensor], parts: Mapping[str, Any]
     ) -> Self:
-        encoder, target, about = described_table(parts)
+        encoder, target, about, trend = described_table(parts)
         regressor = restored(arrays, parts.get("regressor"), {})
         if regressor.n_features_in_ != len(encoder.feature_names):
             raise InputError(
                 f"its columns make {len(encoder.feature_names)} features, and its "
                 f"networks take {regressor.n_features_in_}."
             )
-        return cls(regressor, encoder, target, about)
+        return cls(regressor, encoder, target, about, trend)

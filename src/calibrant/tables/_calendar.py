@@ -28,12 +28,12 @@ def part_values(part: str, seconds: FloatArray, *, first: float) -> FloatArray:
     return np.sin(angle) if wave == "sin" else np.cos(angle)
 
 
-def calendar_parts(seconds: FloatArray, *, position: bool) -> tuple[str, ...]:
+def calendar_parts(seconds: FloatArray) -> tuple[str, ...]:
     """Return which features differ from row to row over the moments of training."""
     first = float(seconds.min())
     span = (float(seconds.max()) - first) / DAY
     wanted = {
-        POSITION: position,
+        POSITION: True,
         "month": span > 60,
         "weekday": span > 7,
         "hour": bool((_hour(seconds) > 0).any()),

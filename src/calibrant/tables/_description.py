@@ -38,6 +38,10 @@ class Description:
         self._content: dict[Any, Any] = content
         self.where = where
 
+    def has(self, key: str) -> bool:
+        """Whether there is such an entry."""
+        return key in self._content
+
     def _get(self, key: str) -> object:
         if key not in self._content:
             raise damaged(f"{self.where} has no {key!r}")

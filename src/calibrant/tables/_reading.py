@@ -55,6 +55,8 @@ class Reading:
         Shape ``(n,)``: rows outside the range of training, marked by each column.
     used
         Shape ``(n,)``: rows whose unusual things are written down; None for all.
+    any_range
+        Whether values outside of it are nothing unusual.
     """
 
     name: str
@@ -64,6 +66,7 @@ class Reading:
     findings: Findings | None
     outside: BoolArray
     used: BoolArray | None = None
+    any_range: bool = False
 
     def note(
         self, what: str, column: str, mask: BoolArray, *, cells: pa.Array, detail: str
@@ -112,7 +115,7 @@ class Reading:
         """Write down which values (without gaps) lie outside what training saw."""
         low, high = limits
         mask = (values < low) | (values > high)
-        if mask.any():
+        if mask.any() and not self.any_range:
             np.logical_or(self.outside, mask, out=self.outside)
             self.note("outside", column, mask, cells=cells, detail=detail)
 

@@ -19,7 +19,7 @@ _RULES: dict[str, Any] = {
     "boolean": BooleanRule,
     "category": CategoryRule,
     "date": DateRule,
-    "time": DateRule,
+    "time": NumberRule,  # or DateRule
 }
 KINDS = (
     *_RULES,
@@ -126,7 +126,11 @@ class Column:
         used = entry.truth("used")
         if used and kind not in _RULES:
             raise damaged(f"{where} is of kind {kind!r}, which cannot be used")
-        rule: Rule | None = _RULES[kind].from_dict(entry.part("rule")) if used else None
+        rule: Rule | None = None
+        if used:
+            part = entry.part("rule")
+            dated = kind == "time" and part.has("parts")
+            rule = DateRule.from_dict(part) if dated else _RULES[kind].from_dict(part)
         bad = entry.count("bad")
         return cls(
             name=entry.text("name"),

@@ -204,7 +204,9 @@ class TableEncoder:
                     f"expected, got cells of type {cells.type}."
                 )
             last = first + len(column.features)
-            column.rule.encode(column.name, cells, reading, out[:, first:last])
+            # That new rows are later than those of training is no news.
+            own = replace(reading, any_range=column.kind == "time")
+            column.rule.encode(column.name, cells, own, out[:, first:last])
             first = last
 
     def _check_columns(self, names: Sequence[str], *, name: str) -> None:
@@ -283,13 +285,14 @@ def _learn(sample: Sample, *, target: str, roles: Roles) -> Column:
     name = sample.name
     if name == target:
         return Column(name=name, kind="target", done="the target, to be predicted")
+    if name == roles.time:
+        feature = name not in roles.drop
+        return learn_time(sample, day_first=roles.day_first, feature=feature)
     if name in roles.drop:
         return Column(name=name, kind="dropped", done="left out, as you asked")
     if name == roles.group:
         done = "keeps rows that belong together on one side of a split; not a feature"
         return Column(name=name, kind="group", done=done)
-    if name == roles.time:
-        return learn_time(sample, day_first=roles.day_first)
     categorical = name in roles.categorical
     return learn_kind(sample, categorical=categorical, day_first=roles.day_first)
 

@@ -23,6 +23,8 @@ __all__ = ["learn_kind", "learn_time"]
 ENOUGH = 0.9
 """The share of the cells that must fit for a column of text to be of a kind."""
 
+_COUNTER = "; another whole number in every row: --drop it if it is an identifier"
+
 
 def learn_kind(sample: Sample, *, categorical: bool, day_first: bool | None) -> Column:
     """Find out the kind of a column and how it enters the matrix."""
@@ -44,25 +46,24 @@ def learn_kind(sample: Sample, *, categorical: bool, day_first: bool | None) -> 
     return learn[kind]()
 
 
-def learn_time(sample: Sample, *, day_first: bool | None) -> Column:
-    """Use of the column that orders the rows what comes again: no position."""
-    reason = "lies beyond the training rows in the future"
-    unused = Column(
-        name=sample.name,
-        kind="time",
-        done=f"orders the rows; its position is no feature, because it {reason}",
-    )
-    kind = family(sample.cells.type)
-    if kind not in ("date", "text"):
-        return unused
-    dates = _dates(sample, day_first)
-    if not _enough(dates.parsed):
-        return unused
-    column = _date(sample, dates, position=False)
-    if not column.used:
-        return unused
-    done = f"orders the rows; {column.done}; no position, because it {reason}"
-    return replace(column, kind="time", done=done)
+def learn_time(sample: Sample, *, day_first: bool | None, feature: bool) -> Column:
+    """Use the column that orders the rows: its position, and what comes again.
+
+    Parameters
+    ----------
+    sample, day_first
+        As for :func:`learn_kind`.
+    feature
+        Whether it is a feature as well.
+    """
+    done = "orders the rows; not a feature, as you asked"
+    if feature:
+        column = learn_kind(sample, categorical=False, day_first=day_first)
+        if column.kind in ("number", "date"):
+            done = f"orders the rows; {column.done.removesuffix(_COUNTER)}"
+            return replace(column, kind="time", done=done)
+        done = "orders the rows; not a feature"
+    return Column(name=sample.name, kind="time", done=done)
 
 
 def _text(sample: Sample, day_first: bool | None) -> Column:
@@ -111,7 +112,7 @@ def _number(sample: Sample, parsed: Parsed) -> Column:
         return sample.column("number", parsed, done=done, rule=rule)
     done = f"number{sample.gaps(parsed, f'the median {written(fill)}')}"
     if _is_counter(values):
-        done += "; another whole number in every row: --drop it if it is an identifier"
+        done += _COUNTER
     return sample.column("number", parsed, done=done, rule=rule)
 
 
@@ -134,7 +135,7 @@ def _boolean(sample: Sample, parsed: Parsed) -> Column:
     return sample.column("boolean", parsed, done=done, rule=rule)
 
 
-def _date(sample: Sample, dates: DateCells, *, position: bool = True) -> Column:
+def _date(sample: Sample, dates: DateCells) -> Column:
     parsed = dates.parsed
     values = parsed.values[~np.isnan(parsed.values)]
     if not values.size:
@@ -142,7 +143,7 @@ def _date(sample: Sample, dates: DateCells, *, position: bool = True) -> Column:
             "empty", "no cell has a date between the years 1 and 9999"
         )
     flag = values.size < len(parsed.values)
-    parts = calendar_parts(values, position=position)
+    parts = calendar_parts(values)
     if not parts and not flag:
         return sample.left_out("constant", "the same date in all rows")
     fill = median(values)

@@ -20,7 +20,7 @@ class Roles:
     categorical
         Columns whose values are names, also if they are written as numbers.
     time
-        The column that orders the rows; it gives its month, weekday and hour only.
+        The column that orders the rows; it is a feature too unless it is dropped.
     group
         The column that says which rows belong together; it is not used itself.
     day_first
@@ -69,7 +69,7 @@ def check_roles(
                     f"{shown(target)} is the target and cannot be named for {role}, "
                     "too. Name another column."
                 )
-    both = sorted(set(roles.drop) & {*roles.categorical, roles.time, roles.group})
+    both = sorted(set(roles.drop) & {*roles.categorical, roles.group})
     if both:
         raise input_error(
             f"a column is either dropped or used, got both for {listed(both)}. Leave "

@@ -1,6 +1,6 @@
 """Rows of a table whose target is known, encoded for a model."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,6 +59,18 @@ class Labeled:
     groups: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     total: int = 0
     notes: tuple[str, ...] = ()
+
+    def part(self, chosen: npt.NDArray[np.bool_], *notes: str) -> "Labeled":
+        """Some of the rows, with more notes."""
+        return replace(
+            self,
+            x=self.x[chosen],
+            y=self.y[chosen],
+            rows=self.rows[chosen],
+            looks={name: values[chosen] for name, values in self.looks.items()},
+            groups={name: values[chosen] for name, values in self.groups.items()},
+            notes=(*self.notes, *notes),
+        )
 
 
 def read_labeled(

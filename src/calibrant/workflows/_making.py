@@ -25,6 +25,8 @@ __all__ = [
 UNSEEN = {
     "file": "They come from a file of their own, which the model has not seen.",
     "time": "They are the latest rows, set aside before the training.",
+    "time and group": "They are the latest rows, of groups that the model has not "
+    "learned from, set aside before the training.",
     "group": "They are whole groups, chosen at random and set aside before the "
     "training.",
     "random": "They were chosen at random and set aside before the training.",

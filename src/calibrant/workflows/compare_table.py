@@ -11,10 +11,10 @@ import numpy.typing as npt
 import torch
 
 from calibrant._checks import InputError
-from calibrant.data.splits import shuffled_folds
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._fitting import fit_recorded, fresh_recalibrator
+from calibrant.estimator._folds import Blocks, linked_rows
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
 from calibrant.metrics.verdict import coverage_sentence
@@ -242,12 +242,16 @@ class _Maps:
                 f"{len(known)}. A few hundred are good."
             )
         grid = detect_grid(y[known])
-        # Rows without a target go by the last map, which all others have taught.
-        self.fold = np.full(len(y), _FOLDS)
         self.maps = []
-        for fold, split in enumerate(shuffled_folds(len(known), _FOLDS, seed)):
-            self.fold[known[split.test]] = fold
-            rows = known[split.train]
+        # Rows with equal predictions may be copies of one row, and share a fold.
+        labels = linked_rows(foreign.values[known], None)
+        count = min(_FOLDS, int(labels.max()) + 1)
+        folds = Blocks(labels).folds(count, np.random.default_rng(seed))
+        # Rows without a target go by the last map, which all others have taught.
+        self.fold = np.full(len(y), count)
+        self.fold[known] = folds
+        for fold in range(count):
+            rows = known[folds != fold]
             self.maps.append(_learned(recalibrator, foreign, y, rows, grid, seed))
         self.maps.append(_learned(recalibrator, foreign, y, known, grid, seed))
 

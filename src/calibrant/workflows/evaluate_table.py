@@ -165,7 +165,7 @@ def evaluate_table(
             source=source.name,
             target=loaded.target,
             unseen="Whether the model has seen them in its training, only you know.",
-            settings=settings_of(loaded.about, loaded.regressor.strength_)
+            settings=settings_of(loaded.about, loaded.regressor.strength_, loaded.trend)
             | ({"Command": command} if command else {}),
             columns=loaded.encoder.lines,
             notes=notes,

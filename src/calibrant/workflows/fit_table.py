@@ -2,9 +2,9 @@
 
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +13,28 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant.estimator._about import settings_of
+from calibrant.estimator._folds import linked_rows
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable
-from calibrant.tables import Findings, Roles, Source, Style, TableEncoder, open_source
+from calibrant.tables import (
+    Findings,
+    Roles,
+    Source,
+    Style,
+    TableEncoder,
+    open_source,
+    read_times,
+)
+from calibrant.tables._words import amount
 from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (
     Labeled,
+    labels,
     look_columns,
     read_labeled,
     style_notes,
@@ -42,6 +53,7 @@ from calibrant.workflows._training_table import (
     learn_columns,
     read_training_table,
 )
+from calibrant.workflows._trend import find_trend
 from calibrant.workflows.measured import (
     judgment,
     measure,
@@ -77,6 +89,9 @@ class TableFit:
     folder, page
         Where the model and its report were written, if they were. A report that does
         not fit on the disk costs no model: a note says so.
+    baselines
+        RMSE on the same rows of always predicting one number: the mean of the rows
+        that it learned from, and with a time the last value of them.
     interrupted
         Whether the training was ended by hand.
     """
@@ -86,6 +101,7 @@ class TableFit:
     notes: tuple[str, ...]
     folder: Path | None = None
     page: Path | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
     interrupted: bool = False
 
     @property
@@ -99,6 +115,21 @@ class TableFit:
             return "It was not measured, so nothing is known about new rows."
         return judgment(self.card)
 
+    def accuracy(self) -> str:
+        """Say whether the means are better than one number for all rows."""
+        if self.card is None:
+            return ""
+        own = self.card["rmse"]
+        said = " and ".join(f"{v:.4g} for {n}" for n, v in self.baselines.items())
+        text = f"R2 {self.card['r2']:.2f}: RMSE {own:.4g}, against {said}."
+        lost = [name for name, error in self.baselines.items() if own > error]
+        if lost:
+            text += (
+                f" The model is worse than predicting {' or '.join(lost)} for every "
+                "row: do not use its means."
+            )
+        return text
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""
         return {
@@ -106,6 +137,8 @@ class TableFit:
             "report": None if self.page is None else str(self.page),
             "interrupted": self.interrupted,
             "words": self.words(),
+            "accuracy": self.accuracy(),
+            "baselines": dict(self.baselines),
             "notes": list(self.notes),
             "columns": [vars(line) for line in self.model.encoder.lines],
             "scorecard": None if self.card is None else self.card.to_dict(),
@@ -136,6 +169,7 @@ def fit_table(
     Columns may be numbers, booleans, categories and dates, with gaps; what was done
     with each of them is in ``columns`` of the result. What is learned about them (the
     median for gaps, the levels of a category) comes from the rows to learn from alone.
+    Rows with equal features are on one side of every cut.
 
     Interrupted by hand (Ctrl-C), it goes on with the best model so far.
 
@@ -152,15 +186,19 @@ def fit_table(
         Share of the rows that is set aside to measure on, 0 for none; a fifth if left
         out.
     test_table
-        Measure on this table instead.
+        Measure on this table instead. Its rows that the training has, too (equal
+        features, or the same group), are left out.
     drop, categorical
         Columns not to use, and columns to take as names though they hold numbers.
     time
         Column with the time of each row: the latest rows are set aside, and folds are
-        stretches of time.
+        stretches of time. It is a feature too, unless ``drop`` names it. A straight
+        line in time is taken off the target if that helps to predict later rows (not
+        with ``bounds`` or ``target_transform``).
     group
         Column that says which rows belong together (a patient, a site): they are never
-        on both sides of a cut. It is no feature.
+        on both sides of a cut. It is no feature. With a time as well, the rows to
+        measure on are the latest ones, of groups that are not learned from.
     day_first
         Whether 03/04/2025 is the third of April; None finds out where it can.
     style
@@ -208,7 +246,17 @@ def fit_table(
     cut = cut_rows(rows, roles, share, seed)
     encoder = learn_columns(rows, cut, roles)
     other = _test_source(test_table, style, rows, encoder)
-    model, x, notes = _train(rows, cut, encoder, regressor, command)
+    x, noted = _encoded(rows, encoder)
+    if other is None:
+        labeled = _held(rows, cut, encoder, x)
+        measured_on, how = rows.source.name, cut.how
+    else:
+        asking = TableModel(regressor, encoder, rows.target)
+        labeled = read_labeled(asking, other, seed=seed, progress=progress)
+        labeled = _unseen(labeled, other, rows, cut, roles, x)
+        measured_on, how = other.name, "file"
+    model, notes = _train(rows, cut, encoder, regressor, command, x)
+    notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(
         model=model,
         card=None,
@@ -217,14 +265,11 @@ def fit_table(
         folder=None if out is None else model.save(out, overwrite=overwrite),
         interrupted=any(each.interrupted for each in regressor.history_),
     )
-    if other is None and not len(cut.held):
+    if not len(labeled.y):
         return fitted
+    fitted = replace(fitted, baselines=_baselines(rows, cut, labeled.y))
     try:
-        if other is None:
-            labeled = _held(rows, cut, model, x)
-            return _measured(fitted, labeled, rows.source.name, cut.how)
-        labeled = read_labeled(model, other, seed=seed, progress=progress)
-        return _measured(fitted, labeled, other.name, "file")
+        return _measured(fitted, labeled, measured_on, how)
     except KeyboardInterrupt:
         return replace(fitted, interrupted=True, notes=(*notes, _NOT_MEASURED))
 
@@ -248,14 +293,10 @@ def _test_source(
     return source
 
 
-def _train(
-    rows: TrainingTable,
-    cut: Cut,
-    encoder: TableEncoder,
-    regressor: CalibratedRegressor,
-    command: str | None,
-) -> tuple[TableModel, Array, tuple[str, ...]]:
-    """Train the regressor; also give all rows, encoded."""
+def _encoded(
+    rows: TrainingTable, encoder: TableEncoder
+) -> tuple[Array, tuple[str, ...]]:
+    """All rows as numbers, and what is unusual about them."""
     name = rows.source.name
     findings = Findings()
     x = encoder.encode(
@@ -265,20 +306,91 @@ def _train(
         used=~np.isnan(rows.y),
         style=rows.source.style,
     )
-    notes = [*rows.notes, *style_notes(rows.source), *_only_held(findings, encoder)]
+    unusual = _only_held(findings, encoder)
+    return x, (*rows.notes, *style_notes(rows.source), *unusual)
+
+
+def _unseen(
+    labeled: Labeled,
+    source: Source,
+    rows: TrainingTable,
+    cut: Cut,
+    roles: Roles,
+    x: Array,
+) -> Labeled:
+    """Leave out the rows of a table to measure on that the training has, too."""
+    count = len(cut.learned)
+    features, groups = np.vstack((x[cut.learned], labeled.x)), None
+    if cut.times is not None and roles.time in source.columns:
+        times = read_times(
+            source.read([roles.time])[roles.time],
+            time=roles.time,
+            name=source.name,
+            style=source.style,
+            day_first=roles.day_first,
+        )
+        # Equal features at another moment mean nothing.
+        both = np.concatenate((cut.times[cut.learned], times[labeled.rows - 1]))
+        features = np.column_stack((features, both))
+    if roles.group in source.columns:
+        learned = labels(rows.data[roles.group], rows.source)[cut.learned]
+        own = labels(source.read([roles.group])[roles.group], source)
+        groups = np.concatenate((learned, own[labeled.rows - 1])).astype(str)
+    label = linked_rows(features, groups)
+    seen = np.isin(label[count:], label[:count])
+    if not seen.any():
+        return labeled
+    said = (
+        f"{source.name}: {amount(int(seen.sum()), 'row')} of {len(seen):,} stand in "
+        "the training table, too (equal features, or the same group), the first is "
+        f"row {labeled.rows[seen][0]:,}"
+    )
+    if seen.all():
+        raise InputError(
+            f"{said}. The rows to measure on must be others than those to learn from. "
+            "Bring other rows, or leave the table out to set some rows aside."
+        )
+    return labeled.part(~seen, f"{said}: they are not measured.")
+
+
+def _train(
+    rows: TrainingTable,
+    cut: Cut,
+    encoder: TableEncoder,
+    regressor: CalibratedRegressor,
+    command: str | None,
+    x: Array,
+) -> tuple[TableModel, tuple[str, ...]]:
+    """Train the regressor on its part of all rows, encoded."""
+    x, y = x[cut.learned], rows.y[cut.learned]
+    times = None if cut.times is None else cut.times[cut.learned]
+    groups = None if cut.groups is None else cut.groups[cut.learned]
+    trend, said = None, ""
+    if times is not None:
+        trend, said = find_trend(regressor, encoder, x, y, times, groups)
+    model = TableModel(regressor, encoder, rows.target, trend=trend)
+    notes = [said] if said else []
     with _heard(notes):
         try:
-            regressor.fit(
-                x[cut.learned],
-                rows.y[cut.learned],
-                time=None if cut.times is None else cut.times[cut.learned],
-                groups=None if cut.groups is None else cut.groups[cut.learned],
-            )
+            regressor.fit(x, y - model.line(x), time=times, groups=groups)
         except KeyboardInterrupt:
             if not hasattr(regressor, "model_"):
                 raise  # there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
-    return TableModel(regressor, encoder, rows.target, about), x, tuple(notes)
+    return replace(model, about=about), tuple(notes)
+
+
+def _baselines(rows: TrainingTable, cut: Cut, y: Array) -> dict[str, float]:
+    """RMSE of one number for all rows."""
+    learned = rows.y[cut.learned]
+    numbers = {"the mean of the training rows": float(learned.mean())}
+    if cut.times is not None:
+        times = cut.times[cut.learned]
+        numbers["their last value"] = float(learned[times == times.max()].mean())
+    return {
+        name: float(np.sqrt(np.mean((y - number) ** 2)))
+        for name, number in numbers.items()
+    }
 
 
 def _only_held(findings: Findings, encoder: TableEncoder) -> list[str]:
@@ -302,13 +414,13 @@ def _heard(notes: list[str]) -> Iterator[None]:
     notes.extend(str(each.message) for each in caught)
 
 
-def _held(rows: TrainingTable, cut: Cut, model: TableModel, x: Array) -> Labeled:
+def _held(rows: TrainingTable, cut: Cut, encoder: TableEncoder, x: Array) -> Labeled:
     held = cut.held
     return Labeled(
         x=x[held],
         y=rows.y[held],
         rows=1 + held,
-        looks=look_columns(model.encoder, rows.data.take(held), x[held]),
+        looks=look_columns(encoder, rows.data.take(held), x[held]),
         total=len(held),
     )
 
@@ -317,8 +429,8 @@ def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> Tabl
     """Measure the model, and put scorecard and report into its folder."""
     model = fitted.model
     measured = measure(model.law(labeled.x), labeled, seed=model.about["seed"])
-    notes = (*fitted.notes, *measured.notes)
     card = measured.card
+    notes = (*fitted.notes, *measured.notes)
     model = model.with_regressor(model.regressor, scorecard=summary(card))
     done = replace(fitted, model=model, card=card, notes=notes)
     if fitted.folder is None:
@@ -329,9 +441,9 @@ def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> Tabl
         source=source,
         target=model.target,
         unseen=UNSEEN[how],
-        settings=settings_of(model.about, model.regressor.strength_),
+        settings=settings_of(model.about, model.regressor.strength_, model.trend),
         columns=model.encoder.lines,
-        notes=notes,
+        notes=(*notes, done.accuracy()),
         training=curves(model.regressor),
     )
     page = own_page(contents)

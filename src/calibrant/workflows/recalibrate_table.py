@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from calibrant._checks import InputError
-from calibrant.data.splits import shuffled_folds
 from calibrant.estimator._about import settings_of
+from calibrant.estimator._folds import Blocks, linked_rows
 from calibrant.estimator._refresh import cross_fitted_law
 from calibrant.estimator.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
@@ -133,7 +133,7 @@ def recalibrate_table(
             f"refresh a calibration, got {len(labeled.y)}. A few hundred are good."
         )
     regressor = loaded.regressor.refresh(
-        labeled.x, labeled.y, recalibrator=recalibrator
+        labeled.x, labeled.y - loaded.line(labeled.x), recalibrator=recalibrator
     )
     before = measure(loaded.law(labeled.x), labeled, seed=seed)
     after = _after(loaded, labeled, recalibrator, seed)
@@ -151,7 +151,9 @@ def recalibrate_table(
     done = TableRecalibration(refreshed, before.card, after.card, notes)
     if out is None:
         return done
-    settings = settings_of(refreshed.about, regressor.strength_) | _said(command)
+    settings = settings_of(
+        refreshed.about, regressor.strength_, refreshed.trend
+    ) | _said(command)
     contents = own_report(
         "recalibrate",
         after,
@@ -177,17 +179,15 @@ def _after(
     model: TableModel, labeled: Labeled, recalibrator: str | None, seed: int
 ) -> Measured:
     """Measure the new calibration on rows that had no part in it."""
-    count = len(labeled.y)
-    folds = np.empty(count, dtype=np.int64)
-    refreshed = []
-    for fold, split in enumerate(shuffled_folds(count, folds=_FOLDS, seed=seed)):
-        folds[split.test] = fold
-        refreshed.append(
-            model.regressor.refresh(
-                labeled.x[split.train],
-                labeled.y[split.train],
-                recalibrator=recalibrator,
-            )
+    x, y = labeled.x, labeled.y - model.line(labeled.x)
+    labels = linked_rows(x, None)
+    count = min(_FOLDS, int(labels.max()) + 1)
+    folds = Blocks(labels).folds(count, np.random.default_rng(seed))
+    refreshed = [
+        model.regressor.refresh(
+            x[folds != fold], y[folds != fold], recalibrator=recalibrator
         )
-    law = cross_fitted_law(refreshed, folds, labeled.x)
+        for fold in range(count)
+    ]
+    law = model.moved(cross_fitted_law(refreshed, folds, x), x)
     return measure(law, labeled, seed=seed)

@@ -18,6 +18,7 @@ _SHOWN = {
     "coverage_90": "rows within the 90 % interval",
     "calibration_error": "calibration error",
     "width_90": "mean width of the 90 % interval",
+    "r2": "R2 (variance explained)",
     "rmse": "root mean squared error",
     "mae": "mean absolute error",
     "crps": "CRPS (lower is better)",

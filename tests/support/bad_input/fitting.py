@@ -242,6 +242,12 @@ _TEST = (
         "price",
         {"t.csv": houses(columns=["size", "rooms", "zone", "day", "id"])},
     ),
+    _option(
+        "--test-file of the rows to learn from",
+        "--test-file t.csv --epochs 1 --hidden 4",
+        "stand in the training table, too",
+        {"t.csv": houses(columns=["price", "size", "rooms", "zone", "day", "id"])},
+    ),
 )
 _MODEL = (
     _option(
