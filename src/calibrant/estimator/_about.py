@@ -80,7 +80,9 @@ def _as_written() -> Iterator[None]:
 
 
 def settings_of(
-    about: Mapping[str, Any], strength: float, trend: Trend | None = None
+    about: Mapping[str, Any],
+    strength: Any,  # noqa: ANN401  (as it was stored)
+    trend: Trend | None = None,
 ) -> dict[str, str]:
     """Say what makes a model again, by name."""
     with _as_written():

@@ -111,9 +111,9 @@ class TableModel:
         """Height of the trend for each encoded row ``(n, d)``, shape ``(n,)``."""
         if self.trend is None:
             return np.zeros(len(x))
-        return self.trend.line(
-            x[:, self.encoder.feature_names.index(self.trend.feature)]
-        )
+        place = self.encoder.feature_names.index(self.trend.feature)
+        height: Array = self.trend.line(x[:, place])
+        return height
 
     def moved(self, law: AbstractDistribution, x: Array) -> AbstractDistribution:
         """Add the trend of encoded rows ``(n, d)`` to what a regressor predicts."""
