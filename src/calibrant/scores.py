@@ -13,6 +13,7 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, as_levels, as_target, check_shapes
 from calibrant._table import Table
 from calibrant.contracts import Distribution
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 
 __all__ = [
@@ -51,7 +52,7 @@ _DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
 def law_and_target(
     distribution: Prediction, y: ArrayLike
-) -> tuple[Distribution, Tensor]:
+) -> tuple[AbstractDistribution, Tensor]:
     """Return the law and its finite targets, whose shapes fit."""
     law = as_distribution(distribution)
     target = as_target(y, like=law._like)  # not its mean, which a law may lack

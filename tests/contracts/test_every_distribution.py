@@ -10,20 +10,29 @@ import torch
 from scipy import stats
 from torch import Tensor, distributions
 
+from calibrant import TRANSFORMS, ConditionalRegularizer, QuantileRegularizer
 from calibrant._checks import InputError
 from calibrant.distributions import (
     DISTRIBUTIONS,
     AbstractDistribution,
     CdfLaw,
+    Censored,
     Empirical,
     Gaussian,
     GaussianMixture,
     Laplace,
+    Mixture,
     QuantileTable,
+    Recalibrated,
     ScipyLaw,
     StudentT,
     TorchLaw,
+    Transformed,
+    Truncated,
 )
+from calibrant.distributions._affine import Affine
+from calibrant.recalibration._scaled import Scaled
+from calibrant.recalibration.beta import BetaMap
 
 double = partial(torch.tensor, dtype=torch.float64)
 LOCATION, SCALE = double([0.0, -3.0, 50.0]), double([1.0, 0.2, 10.0])
@@ -212,6 +221,39 @@ def test_gradients_match_finite_differences(name: str, method: str) -> None:
         (y, *parameters),
         atol=1e-4,
     )
+
+
+DERIVED: dict[str, Callable[[AbstractDistribution], AbstractDistribution]] = {
+    "itself": lambda base: base,
+    "truncated": lambda base: Truncated(base, LOCATION - SCALE, LOCATION + 2 * SCALE),
+    "censored": lambda base: Censored(base, -3.1, 60.0),
+    "transformed": lambda base: Transformed(
+        base, TRANSFORMS["yeo_johnson"]().fit(DRAWS.flatten())
+    ),
+    "recalibrated": lambda base: Recalibrated(base, BetaMap(0.8, 1.3, 0.2)),
+    "scaled": lambda base: Scaled(base, 1.3),
+    "affine": lambda base: Affine(base, LOCATION, SCALE),
+    "mixture": lambda base: Mixture([base, Gaussian(LOCATION, SCALE)]),
+}
+
+
+@pytest.mark.parametrize("derived", DERIVED)
+@pytest.mark.parametrize("name", list(DISTRIBUTIONS))
+def test_regularizers_train_what_every_law_is_made_of(name: str, derived: str) -> None:
+    example = EXAMPLES[name]
+    parameters = [p.clone().requires_grad_() for p in example.parameters]
+    law = DERIVED[derived](example.build(*parameters))
+    y = LOCATION + SCALE * double([-0.4, 0.3, 0.6])
+    for regularizer in (QuantileRegularizer(), ConditionalRegularizer(groups=1)):
+        if name == "empirical":
+            with pytest.raises(InputError, match="cdf has a gradient"):
+                regularizer(law, y)
+            continue
+        loss = regularizer(law, y)
+        assert loss.isfinite()
+        gradients = torch.autograd.grad(loss, parameters, retain_graph=True)
+        assert all(gradient.isfinite().all() for gradient in gradients)
+        assert any(gradient.any() for gradient in gradients)
 
 
 @pytest.mark.parametrize("name", list(DISTRIBUTIONS))

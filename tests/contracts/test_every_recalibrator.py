@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from calibrant import (
+    Censored,
     Empirical,
     Gaussian,
     GaussianMixture,
@@ -58,6 +59,27 @@ def laws(dtype: torch.dtype) -> dict[str, AbstractDistribution]:
         "quantile_table": QuantileTable(levels, mean[:, None] + steps),
         "empirical": Empirical(mean + steps[:, None]),
     }
+
+
+@pytest.mark.parametrize("bounds", [(-0.5, np.inf), (-np.inf, 0.5), (-0.5, 0.5)])
+@pytest.mark.parametrize("name", MAPS)
+def test_a_true_model_with_atoms_needs_no_map(
+    name: str, bounds: tuple[float, float], generator: torch.Generator
+) -> None:
+    law = Censored(Gaussian(torch.randn(2000, generator=generator), 1.0), *bounds)
+    fitted = make(name).fit(law, law.sample(generator=generator))
+    assert (fitted.apply(GRID) - GRID).abs().max() < 0.05
+
+
+def test_a_stretched_distribution_keeps_its_bounds(generator: torch.Generator) -> None:
+    mean = torch.randn(2000, generator=generator)
+    y = Censored(Gaussian(mean, 1.0), high=0.5).sample(generator=generator)
+    narrow = Censored(Gaussian(mean, 0.5), high=0.5)
+    wide = RECALIBRATORS["scale"]().fit(narrow, y).transform(narrow)
+    assert wide.cdf(torch.full_like(y, 0.5)).eq(1).all()
+    torch.testing.assert_close(
+        wide.cdf_before(y), Gaussian(mean, 1.0).cdf(y), atol=0.02, rtol=0
+    )
 
 
 def test_the_table_holds_all_six() -> None:

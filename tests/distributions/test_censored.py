@@ -1,10 +1,33 @@
 """Laws with mass on their bounds, against closed forms and samples."""
 
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
 import pytest
 import torch
 from scipy import stats
 
-from calibrant import Censored, Gaussian, GaussianMixture, InputError
+from calibrant import (
+    REGULARIZERS,
+    TRANSFORMS,
+    Censored,
+    Gaussian,
+    GaussianMixture,
+    InputError,
+    Mixture,
+    Recalibrated,
+    Transformed,
+    Truncated,
+    evaluate,
+    pit_values,
+)
+from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
+from calibrant.distributions.pooling import rescaled
+from calibrant.metrics.target_grid import GriddedTargetWarning
+from calibrant.recalibration._scaled import Scaled
+from calibrant.recalibration.beta import BetaMap
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
 LAW = Censored(Gaussian(MEAN, 1.0), -0.5, 2.0)
@@ -70,3 +93,143 @@ def test_intervals_hold_the_bounds_and_the_crps_is_that_of_samples() -> None:
 def test_bounds_are_two_ordered_numbers(bounds: tuple[object, float]) -> None:
     with pytest.raises(InputError, match="low < high"):
         Censored(Gaussian(MEAN, 1.0), *bounds)  # type: ignore[arg-type]
+
+
+#: Distributions that are built on one with mass on its bounds, or on one bound.
+BUILT: dict[str, Callable[[Gaussian, float, float], AbstractDistribution]] = {
+    "censored": Censored,
+    "recalibrated": lambda base, low, high: Recalibrated(
+        Censored(base, low, high), BetaMap(0.8, 1.3, 0.2)
+    ),
+    "scaled": lambda base, low, high: Scaled(Censored(base, low, high), 1.3),
+    "rescaled": lambda base, low, high: rescaled(Censored(base, low, high), 0.1, 0.3),
+    "mixture": lambda base, low, high: Mixture(
+        [Censored(base, low, high), Censored(Gaussian(base.mean + 1, 0.5), low, high)],
+        [0.3, 0.7],
+    ),
+    "mixture with a density": lambda base, low, high: Mixture(
+        [Censored(base, low, high), base], [0.3, 0.7]
+    ),
+    "transformed": lambda base, low, high: Transformed(
+        Censored(base, low, high), TRANSFORMS["log"]()
+    ),
+    "truncated": lambda base, low, high: Truncated(
+        Censored(base, low, high), low - 0.5, high + 0.5
+    ),
+}
+BOUNDS = {"below": (-0.7, np.inf), "above": (-np.inf, 0.9), "both": (-0.7, 0.9)}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS.keys())
+@pytest.mark.parametrize("build", BUILT.values(), ids=BUILT.keys())
+def test_total_mass_of_densities_and_atoms_is_one(
+    build: Callable[..., AbstractDistribution], bounds: tuple[float, float]
+) -> None:
+    law = build(Gaussian([0.2], 1.0), *bounds)
+    atoms = law._atoms()
+    assert atoms is not None
+    atoms = atoms.unique()[:, None]
+    mass = law.log_prob(atoms).exp().sum()
+    torch.testing.assert_close(
+        mass, (law.cdf(atoms) - law.cdf_before(atoms)).sum(), atol=1e-9, rtol=0
+    )
+    # The rest is a density: by quadrature on panels that end at the atoms.
+    tails = [law.quantile(1e-9)[None], law.quantile(1 - 1e-9)[None]]
+    ends = torch.cat([atoms, *tails]).flatten().sort().values.unique()
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    for low, high in pairwise(ends):
+        at = low + (high - low) * (torch.from_numpy(nodes) + 1) / 2
+        density = law.log_prob(at[:, None]).exp()[:, 0]
+        mass += (torch.from_numpy(weights) * density).sum() * (high - low) / 2
+    assert float(mass) == pytest.approx(1.0, abs=1e-4)
+
+
+TRUE = BUILT | {
+    "samples": lambda base, low, high: Empirical(
+        Censored(base, low, high).sample(
+            (200,), generator=torch.Generator().manual_seed(1)
+        )
+    ),
+    "quantile table": lambda base, low, high: QuantileTable(
+        np.linspace(0.02, 0.98, 25),
+        Censored(base, low, high).quantiles(np.linspace(0.02, 0.98, 25)),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "bounds", [*BOUNDS.values(), (-3.5, 3.5)], ids=[*BOUNDS, "rarely"]
+)
+@pytest.mark.parametrize("name", TRUE)
+def test_a_true_model_with_atoms_is_called_calibrated(
+    name: str, bounds: tuple[float, float], generator: torch.Generator
+) -> None:
+    base = Gaussian(torch.randn(1000, generator=generator), 1.0)
+    law = TRUE[name](base, *bounds)
+    # Targets for samples come from what these were drawn from.
+    true = Censored(base, *bounds) if name == "samples" else law
+    y = true.sample(generator=generator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GriddedTargetWarning)
+        assert stats.kstest(pit_values(law, y), "uniform").pvalue > 1e-3
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS.keys())
+def test_the_scorecard_of_a_true_model_shows_no_fault(
+    bounds: tuple[float, float], generator: torch.Generator
+) -> None:
+    law = Censored(Gaussian(torch.randn(2000, generator=generator), 1.0), *bounds)
+    card = evaluate(law, law.sample(generator=generator))
+    judged = [m for m in card.measures if m.p_value is not None]
+    assert len(judged) > 5
+    assert all(m.p_value > 1e-3 for m in judged), {m.name: m.value for m in judged}
+
+
+@pytest.mark.parametrize("two_sided", [False, True])
+@pytest.mark.parametrize("value", [-1.0, -0.5, 2.0, 3.0])
+def test_regularizers_are_finite_on_and_beyond_the_bounds(
+    value: float, two_sided: bool
+) -> None:
+    mean = MEAN.clone().requires_grad_()
+    pit = Censored(Gaussian(mean, 1.0), -0.5, 2.0).pit(torch.full((3,), value))
+    for name, regularizer in REGULARIZERS.items():
+        options = {"two_sided": two_sided} if name == "cumulative_kl" else {}
+        loss = regularizer(pit, **options)
+        (gradient,) = torch.autograd.grad(loss, mean, retain_graph=True)
+        assert loss.isfinite(), name
+        assert gradient.isfinite().all(), name
+
+
+@pytest.mark.parametrize("bound", [0.1, 0.7])  # above and below its float32
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("asked", [torch.float32, torch.float64])
+def test_a_bound_is_itself_in_every_float_type(
+    bound: float, dtype: torch.dtype, asked: torch.dtype
+) -> None:
+    base = Gaussian(torch.zeros(1, dtype=dtype), torch.ones(1, dtype=dtype))
+    y = torch.tensor([bound], dtype=asked)
+    known = stats.norm()
+    low, high = Censored(base, bound), Censored(base, high=bound)
+    assert low.cdf(y).item() == pytest.approx(known.cdf(bound), rel=1e-5)
+    assert low.log_prob(y).item() == pytest.approx(known.logcdf(bound), rel=1e-5)
+    assert high.cdf(y).item() == 1.0
+    assert high.log_prob(y).item() == pytest.approx(known.logsf(bound), rel=1e-5)
+    own = low.quantile(0.1).double()
+    assert low.log_prob(own).item() == pytest.approx(known.logcdf(bound), rel=1e-5)
+    for inside in (Truncated(base, bound), Truncated(base, high=bound)):
+        assert inside.log_prob(y).isfinite().all()
+
+
+@pytest.mark.parametrize("build", [Truncated, Censored])
+def test_a_diverged_model_says_nan(
+    build: Callable[..., AbstractDistribution],
+) -> None:
+    mean = torch.tensor([torch.nan, 0.2], dtype=torch.float64)
+    law = build(Gaussian(mean, 1.0), 0.0, 1.0)
+    for value in (-0.5, 0.0, 0.5, 1.0, 1.5):
+        y = torch.full((2,), value, dtype=torch.float64)
+        answers = [*law.pit(y), law.cdf(y), law.survival(y), law.log_prob(y)]
+        assert all(answer[0].isnan() for answer in answers)
+        assert not any(answer[1].isnan() for answer in answers)
+    answers = [law.quantile(0.3), *law.interval(0.8), law.mean, law.variance]
+    assert all(answer[0].isnan() and answer[1].isfinite() for answer in answers)

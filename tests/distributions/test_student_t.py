@@ -117,3 +117,25 @@ def test_gamma_ratio_and_beta_fraction_against_scipy() -> None:
     front = x**a * (1 - x) ** b / (a * special.beta(a, b))
     actual = front * beta_fraction(*map(torch.tensor, (a, b, x))).numpy()
     np.testing.assert_allclose(actual, special.betainc(a, b, x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("df", [0.1, 1.0, 4.5, 1e3, math.inf])
+def test_samples_are_drawn_without_a_search(
+    df: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def search(*_: object) -> None:
+        raise AssertionError("a quantile was searched for")
+
+    monkeypatch.setattr("calibrant.distributions.student_t.student_quantile", search)
+    law = StudentT(df, torch.tensor([3.0], dtype=dtype), 2.0)
+    drawn, again = (
+        law.sample((4000,), generator=torch.Generator().manual_seed(3))
+        for _ in range(2)
+    )
+    assert drawn.shape == (4000, 1)
+    assert drawn.dtype == dtype
+    assert torch.equal(drawn, again)
+    z = (drawn[:, 0].double().numpy() - 3) / 2
+    known = stats.t(df) if df < math.inf else stats.norm()
+    assert stats.kstest(z, known.cdf).pvalue > 0.01

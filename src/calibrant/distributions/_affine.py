@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from calibrant.contracts import PitValues
+from calibrant.distributions._between import on_atoms
 from calibrant.distributions._outline import Around, Bumps, Tails
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
@@ -65,18 +66,30 @@ class Affine(AbstractDistribution):
     def _searched(self) -> bool:
         return self._base._searched
 
+    @property
+    def _trained(self) -> bool:
+        return super()._trained or self._base._trained
+
     def __getitem__(self, rows: slice | Tensor) -> "Affine":
         """Select rows of the first batch axis."""
         return Affine(self._base[rows], self._center[rows], self._scale[rows])
 
     def _inside(self, value: Tensor) -> Tensor:
-        return (value - self._center) / self._scale
+        inner = (value - self._center) / self._scale
+        return on_atoms(value, inner, self._atoms(), self._base._atoms())
 
     def _outside(self, value: Tensor) -> Tensor:
         return self._center + self._scale * value
 
+    def _atoms(self) -> Tensor | None:
+        atoms = self._base._atoms()
+        return None if atoms is None else self._outside(atoms).detach()
+
     def _pit(self, value: Tensor) -> PitValues:
         return self._base.pit(self._inside(value))
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        return self._base._pit_before(self._inside(value))
 
     def _cdf(self, value: Tensor) -> Tensor:
         return self._base.cdf(self._inside(value))
@@ -102,7 +115,11 @@ class Affine(AbstractDistribution):
             return Bumps(self._outside(centers), self._scale * scales)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        return self._base.log_prob(self._inside(value)) - self._scale.log()
+        inner = self._inside(value)
+        log_scale, atom = self._scale.log(), self._base._at_atom(inner)
+        if atom is not None:  # a probability has no unit
+            log_scale = torch.where(atom, 0.0, log_scale)
+        return self._base.log_prob(inner) - log_scale
 
     def _quantile(self, level: Tensor) -> Tensor:
         return self._outside(self._base.quantile(level))

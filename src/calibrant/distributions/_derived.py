@@ -39,6 +39,10 @@ class DerivedDistribution(AbstractDistribution, ABC):
         return self._base._like
 
     @property
+    def _trained(self) -> bool:
+        return self._base._trained
+
+    @property
     def _searched(self) -> bool:
         return self._base._searched
 

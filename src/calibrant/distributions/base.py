@@ -16,6 +16,7 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import PitValues
+from calibrant.distributions._between import same_value
 from calibrant.distributions._outline import Around, Bumps, Tails, pit_of_tail
 
 __all__ = ["AbstractDistribution"]
@@ -77,6 +78,21 @@ class AbstractDistribution(ABC):
         last = 1 - torch.finfo(self.dtype).eps / 2
         return self._quantile((1 - survival).clamp_max(last))
 
+    def _pit_before(self, value: Tensor) -> PitValues | None:  # noqa: ARG002
+        """Return the limits of :meth:`_pit` from below, None for a continuous cdf."""
+        return None
+
+    def _atoms(self) -> Tensor | None:
+        """Values whose ``log_prob`` is that of a probability, ``(k, *batch_shape)``."""
+        return None
+
+    def _at_atom(self, value: Tensor) -> Tensor | None:
+        """Tell which values are atoms, None if there are no atoms."""
+        atoms = self._atoms()
+        if atoms is None:
+            return None
+        return torch.stack([same_value(value, atom) for atom in atoms]).any(0)
+
     def _survival(self, value: Tensor) -> Tensor:
         return 1 - self._cdf(value)
 
@@ -135,6 +151,11 @@ class AbstractDistribution(ABC):
         return parameter
 
     @property
+    def _trained(self) -> bool:
+        """Whether a parameter asks for a gradient."""
+        return any(getattr(self, name).requires_grad for name in self._parameters)
+
+    @property
     def dtype(self) -> torch.dtype:
         """The float type of the parameters."""
         return self._like.dtype
@@ -147,6 +168,15 @@ class AbstractDistribution(ABC):
     def cdf(self, value: ArrayLike) -> Tensor:
         """Probability of a target at most ``value``."""
         return self._cdf(self._value(value))
+
+    def cdf_before(self, value: ArrayLike) -> Tensor:
+        """Probability of a target below ``value``: the cdf without an atom there."""
+        values = self._value(value)
+        cdf, before = self._cdf(values), self._pit_before(values)
+        if before is None:
+            return cdf
+        jumps = cdf - before.cdf > torch.finfo(cdf.dtype).eps ** 0.5  # not rounding
+        return torch.where(jumps, before.cdf, cdf)
 
     def survival(self, value: ArrayLike) -> Tensor:
         """Probability of a target above ``value``, precise in the upper tail."""

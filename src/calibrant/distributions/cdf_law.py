@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import InputError, UnsupportedError, as_float_tensor
-from calibrant.contracts import HasCdf
+from calibrant.contracts import HasCdf, PitValues
 from calibrant.distributions.base import AbstractDistribution
 
 __all__ = ["CdfLaw"]
@@ -83,6 +83,10 @@ class CdfLaw(AbstractDistribution):
 
     def _cdf(self, value: Tensor) -> Tensor:
         return self._answer("cdf", value)
+
+    def _pit_before(self, value: Tensor) -> PitValues:
+        # Whether it has atoms is not known.
+        return self._pit(torch.nextafter(value, torch.full_like(value, -torch.inf)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         return self._answer("log_prob", value)

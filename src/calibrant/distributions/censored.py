@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_float_tensor
+from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
 from calibrant.contracts import PitValues
+from calibrant.distributions._between import on_bounds
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._outline import Around, Bumps, Tails
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
@@ -19,6 +20,9 @@ class Censored(DerivedDistribution):
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
     bound ``log_prob`` is the logarithm of a probability, elsewhere that of a density
     (Tobin 1958), so a mean over both is a proper score, but no likelihood per unit.
+    Distributions that are built on this one (``Recalibrated``, ``Transformed``,
+    ``Truncated``, ``Mixture``) do the same: at an atom ``log_prob`` is the logarithm of
+    the jump of the cdf.
 
     Parameters
     ----------
@@ -57,7 +61,8 @@ class Censored(DerivedDistribution):
                 f"{low!r} and {high!r}."
             )
         self._base = base
-        self._low, self._high = (each.to(base._like) for each in bounds)
+        # In float64: rounded to float32, a bound is not the target that was recorded.
+        self._low, self._high = (each.to(base._like.device) for each in bounds)
 
     @property
     def _searched(self) -> bool:
@@ -77,37 +82,49 @@ class Censored(DerivedDistribution):
         """Variance of each row, shape ``batch_shape``."""
         return self._once(lambda: moments_by_values(self))[1].to(self.dtype)
 
+    def _placed(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Values in float64, and those that the base is asked for."""
+        y = on_bounds(value, self._low, self._high, self.dtype)
+        return y, self._inside(y).to(value.dtype)
+
     def _inside(self, value: Tensor) -> Tensor:
-        return value.clamp(self._low, self._high)
+        return value.clamp(self._low.to(value.dtype), self._high.to(value.dtype))
 
     def _pit(self, value: Tensor) -> PitValues:
-        pit = self._base.pit(self._inside(value))
-        below, above = value < self._low, value >= self._high
-        nothing = torch.zeros_like(pit.cdf)
-        return PitValues(
-            torch.where(above, 1.0, torch.where(below, nothing, pit.cdf)),
-            torch.where(below, 1.0, torch.where(above, nothing, pit.survival)),
-            torch.where(above, 0.0, torch.where(below, -torch.inf, pit.log_cdf)),
-            torch.where(below, 0.0, torch.where(above, -torch.inf, pit.log_survival)),
-        )
+        y, inside = self._placed(value)
+        return _ended(self._base.pit(inside), y < self._low, y >= self._high)
+
+    def _pit_before(self, value: Tensor) -> PitValues:
+        y, inside = self._placed(value)
+        before = self._base._pit_before(inside)
+        pit = self._base.pit(inside) if before is None else before
+        return _ended(pit, y <= self._low, y > self._high)
+
+    def _atoms(self) -> Tensor | None:
+        bounds = torch.stack([self._low, self._high]).to(self.dtype)
+        bounds = bounds[bounds.isfinite()].view(-1, *[1] * len(self.batch_shape))
+        own, inner = bounds.expand(-1, *self.batch_shape), self._base._atoms()
+        own = own if inner is None else torch.cat([own, self._inside(inner)])
+        return own if len(own) else None
 
     def _cdf(self, value: Tensor) -> Tensor:
-        cdf = self._base._cdf(self._inside(value))
-        cdf = torch.where(value < self._low, 0.0, cdf)
-        return torch.where(value >= self._high, 1.0, cdf)
+        y, inside = self._placed(value)
+        cdf, above = self._base._cdf(inside), y >= self._high
+        return _filled(cdf, above.to(cdf), above | (y < self._low))
 
     def _survival(self, value: Tensor) -> Tensor:
-        survival = self._base._survival(self._inside(value))
-        survival = torch.where(value < self._low, 1.0, survival)
-        return torch.where(value >= self._high, 0.0, survival)
+        y, inside = self._placed(value)
+        survival, below = self._base._survival(inside), y < self._low
+        return _filled(survival, below.to(survival), below | (y >= self._high))
 
     def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
-        cdf, survival, height = self._base._tails(self._inside(value), density=density)
-        below, above = value < self._low, value >= self._high
-        cdf = torch.where(above, 1.0, torch.where(below, 0.0, cdf))
-        survival = torch.where(below, 1.0, torch.where(above, 0.0, survival))
+        y, inside = self._placed(value)
+        cdf, survival, height = self._base._tails(inside, density=density)
+        below, above = y < self._low, y >= self._high
+        cdf = _filled(cdf, above.to(cdf), below | above)
+        survival = _filled(survival, below.to(survival), below | above)
         if height is not None:  # a bound has a mass, and no density
-            height = torch.where(above | (value <= self._low), 0.0, height)
+            height = torch.where(above | (y <= self._low), 0.0, height)
         return Tails(cdf, survival, height)
 
     def _around(self, pit: PitValues) -> Around:
@@ -118,12 +135,14 @@ class Censored(DerivedDistribution):
         return Bumps(self._inside(centers), scales)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        inside = self._inside(value)
-        pit = self._base.pit(inside)
+        y, inside = self._placed(value)
+        pit, before = self._base.pit(inside), self._base._pit_before(inside)
+        at_least = pit.log_survival if before is None else before.log_survival
         density = self._base.log_prob(inside)
-        density = torch.where(value == self._low, pit.log_cdf, density)
-        density = torch.where(value == self._high, pit.log_survival, density)
-        return torch.where(inside == value, density, -torch.inf)
+        density = torch.where(y == self._low, pit.log_cdf, density)
+        density = torch.where(y == self._high, at_least, density)
+        outside = (y < self._low) | (y > self._high)
+        return _filled(density, torch.full_like(density, -torch.inf), outside)
 
     def _quantile(self, level: Tensor) -> Tensor:
         return self._inside(self._base._quantile(level))
@@ -138,3 +157,15 @@ class Censored(DerivedDistribution):
         self, shape: tuple[int, ...], generator: torch.Generator | None
     ) -> Tensor:
         return self._inside(self._base._sample(shape, generator))
+
+
+def _filled(values: Tensor, ends: Tensor, outside: Tensor) -> Tensor:
+    """Put what is known beyond the bounds, except where the base says NaN."""
+    return torch.where(outside & ~values.isnan(), ends, values)
+
+
+def _ended(pit: PitValues, below: Tensor, above: Tensor) -> PitValues:
+    """PIT values of the base, 0 below and 1 above."""
+    ends = pit_from_cdf(above.to(pit.cdf.dtype))
+    pairs = zip(pit, ends, strict=True)
+    return PitValues(*(_filled(own, end, below | above) for own, end in pairs))

@@ -3,7 +3,14 @@
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_target
+from calibrant._checks import (
+    ArrayLike,
+    InputError,
+    UnsupportedError,
+    as_target,
+    pit_from_cdf,
+)
+from calibrant.contracts import PitValues
 from calibrant.distributions._rows import ask_rows, from_rows, to_rows
 from calibrant.distributions.base import AbstractDistribution
 
@@ -75,16 +82,21 @@ class Empirical(AbstractDistribution):
         """Select rows of the first batch axis."""
         return Empirical(self._sorted[rows].movedim(-1, 0))
 
-    def _count(self, asked: Tensor) -> Tensor:
-        """Number of samples at most each value, both ``(*batch, k)``."""
+    def _count(self, asked: Tensor, *, right: bool = True) -> Tensor:
+        """Number of samples at most each value, or below it, both ``(*batch, k)``."""
         dtype = torch.promote_types(asked.dtype, self.dtype)
         table, values = self._sorted.detach().to(dtype), asked.detach().to(dtype)
-        return torch.searchsorted(table, values, right=True)
+        return torch.searchsorted(table, values, right=right)
 
     def _cdf(self, value: Tensor) -> Tensor:
         count = self._count(to_rows(value, self.batch_shape))
         share = count.to(self.dtype) / self._sorted.shape[-1]
         return from_rows(share, value, self.batch_shape)
+
+    def _pit_before(self, value: Tensor) -> PitValues:
+        count = self._count(to_rows(value, self.batch_shape), right=False)
+        share = count.to(self.dtype) / self._sorted.shape[-1]
+        return pit_from_cdf(from_rows(share, value, self.batch_shape))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         raise UnsupportedError(

@@ -112,6 +112,10 @@ class Mixture(AbstractDistribution):
         return self._weights
 
     @property
+    def _trained(self) -> bool:
+        return super()._trained or any(law._trained for law in self._laws)
+
+    @property
     def _searched(self) -> bool:
         # Samples have steps, which only their own levels meet.
         return not any(isinstance(law, Empirical) for law in self._laws)
@@ -158,7 +162,22 @@ class Mixture(AbstractDistribution):
         return self._average(law._survival(value) for law in self._laws)
 
     def _pit(self, value: Tensor) -> PitValues:
-        each = [law._pit(value) for law in self._laws]
+        return self._join([law._pit(value) for law in self._laws])
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        before = [law._pit_before(value) for law in self._laws]
+        if all(part is None for part in before):
+            return None
+        pairs = zip(self._laws, before, strict=True)
+        return self._join([law._pit(value) if b is None else b for law, b in pairs])
+
+    def _atoms(self) -> Tensor | None:
+        atoms = [law._atoms() for law in self._laws]
+        known = [part.to(self.dtype) for part in atoms if part is not None]
+        return torch.cat(known) if known else None
+
+    def _join(self, each: list[PitValues]) -> PitValues:
+        """PIT values of the mixture from those of its components."""
         cdf = self._average(pit.cdf for pit in each)
         survival = self._average(pit.survival for pit in each)
         lower, upper = cdf.clamp_max(0.5), survival.clamp_max(0.5)
@@ -196,7 +215,21 @@ class Mixture(AbstractDistribution):
         return Bumps(*(torch.cat(part) for part in zip(*each, strict=True)))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        return self._log_average(law._log_prob(value) for law in self._laws)
+        logs = [law._log_prob(value) for law in self._laws]
+        atoms = [law._at_atom(value) for law in self._laws]
+        at = [
+            (weight > 0) & atom
+            for weight, atom in zip(self._weights, atoms, strict=True)
+            if atom is not None
+        ]
+        if at:
+            # Beside a probability a density counts for nothing.
+            some = torch.stack(at).any(0)
+            logs = [
+                torch.where(some if atom is None else some & ~atom, -torch.inf, log)
+                for log, atom in zip(logs, atoms, strict=True)
+            ]
+        return self._log_average(logs)
 
     def _log_density(self, value: Tensor) -> Tensor | None:
         """Logarithm of the density, if every component has one."""
@@ -225,7 +258,9 @@ class Mixture(AbstractDistribution):
         tail, below = tail.expand(shape), below.expand(shape)
         parts = self._components()
         if torch.is_grad_enabled() and (tail.requires_grad or self._learned()):
-            found = with_mixture_gradient(found, regular.expand(shape), below, parts)
+            root = with_mixture_gradient(found, regular.expand(shape), below, parts)
+            atom = self._at_atom(found)  # which does not move
+            found = root if atom is None else torch.where(atom, found, root)
         if (tail <= 0).any():
             found = torch.where(tail > 0, found, mixture_ends(tail, below, parts))
         return found.expand(shape).to(self.dtype)

@@ -117,6 +117,15 @@ class QuantileTable(AbstractDistribution):
         )
         return PitValues(*(from_rows(a, value, self.batch_shape) for a in answers))
 
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        if not bool((self._values.diff(dim=-1) == 0).any()):
+            return None
+        return self._mirrored._pit(-value).mirrored()
+
+    @property
+    def _mirrored(self) -> "QuantileTable":
+        return QuantileTable(1 - self._levels.flip(0), -self._values.flip(-1))
+
     def _cdf(self, value: Tensor) -> Tensor:
         return self._pit(value).cdf
 
@@ -150,8 +159,7 @@ class QuantileTable(AbstractDistribution):
         return from_rows(middle + lower - upper, level, self.batch_shape)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        mirrored = QuantileTable(1 - self._levels.flip(0), -self._values.flip(-1))
-        return -mirrored._quantile(survival)
+        return -self._mirrored._quantile(survival)
 
     def _crps(self, value: Tensor) -> Tensor:
         """Integrate F^2 below the value and (1 - F)^2 above it, piece by piece."""

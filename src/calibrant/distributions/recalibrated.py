@@ -5,8 +5,9 @@ from functools import cached_property, partial
 import torch
 from torch import Tensor
 
-from calibrant._checks import UnsupportedError
+from calibrant._checks import UnsupportedError, pit_from_cdf
 from calibrant.contracts import PitValues, UnitMap
+from calibrant.distributions._between import log_between
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._joined_map import JoinedMap
 from calibrant.distributions._level_integrals import (
@@ -122,6 +123,13 @@ class Recalibrated(DerivedDistribution):
     def _pit(self, value: Tensor) -> PitValues:
         return self._map.forward(self._base.pit(value))
 
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        before = self._base._pit_before(value)
+        return None if before is None else self._map.forward(before)
+
+    def _atoms(self) -> Tensor | None:
+        return self._base._atoms()
+
     def _cdf(self, value: Tensor) -> Tensor:
         if self.dtype != torch.float64:
             return self._pit(value).cdf
@@ -162,8 +170,22 @@ class Recalibrated(DerivedDistribution):
         return Bumps(centers + scales * middle, scales * (high - low) / 2)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        base = self._base.log_prob(value)
-        return base + self._map.log_density(self._base.pit(value))
+        density, pit = self._base.log_prob(value), self._base.pit(value)
+        atom = self._base._at_atom(value)
+        before = None if atom is None else self._base._pit_before(value)
+        if atom is None or before is None:
+            return density + self._map.log_density(pit)
+        # The map has no slope that matters at an atom: its probability is a jump.
+        low, high = self._map.forward(before), self._map.forward(pit)
+        jump = log_between(low, high)
+        jump = torch.where(before.cdf <= 0, high.log_cdf, jump)
+        jump = torch.where(pit.survival <= 0, low.log_survival, jump)
+        middle = pit_from_cdf(torch.full_like(pit.cdf, 0.5))
+        pairs = zip(pit, middle, strict=True)
+        slope = self._map.log_density(
+            PitValues(*(torch.where(atom, other, own) for own, other in pairs))
+        )
+        return torch.where(atom, jump, density + slope)
 
     def _quantile(self, level: Tensor) -> Tensor:
         return in_blocks(self._quantile_of, self._base, level)

@@ -142,6 +142,18 @@ class StudentT(AbstractDistribution):
     def _upper_quantile(self, survival: Tensor) -> Tensor:
         return self._location - self._scale * student_quantile(survival, self._df)
 
+    def _sample(
+        self, shape: tuple[int, ...], generator: torch.Generator | None
+    ) -> Tensor:
+        # A normal variable over the root of chi-square / df. In float64, because a
+        # chi-square variable of few degrees of freedom underflows in float32.
+        half = self._df.double().clamp_max(1e30).expand(shape) / 2
+        share = torch._standard_gamma(half, generator=generator) / half
+        normal = torch.empty_like(share).normal_(generator=generator)
+        drawn = self._location + self._scale * normal * share.rsqrt()
+        largest = torch.finfo(self.dtype).max
+        return drawn.clamp(-largest, largest).to(self.dtype)
+
     def _crps(self, value: Tensor) -> Tensor:
         if (self._df <= 1).any():
             raise UnsupportedError(

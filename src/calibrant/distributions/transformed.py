@@ -5,6 +5,7 @@ from torch import Tensor
 
 from calibrant._checks import pit_from_cdf
 from calibrant.contracts import PitValues, TargetTransform
+from calibrant.distributions._between import on_atoms
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
@@ -103,11 +104,26 @@ class Transformed(DerivedDistribution):
             y = torch.where(inside, y, middle)
         # A power of a large number may be none.
         limit = torch.finfo(torch.float64).max
-        return y, self._transform.forward(y).clamp(-limit, limit), inside
+        z = self._transform.forward(y).clamp(-limit, limit)
+        return y, on_atoms(y, z, self._atoms(), self._base._atoms()), inside
+
+    def _atoms(self) -> Tensor | None:
+        atoms = self._base._atoms()
+        if atoms is None:
+            return None
+        return self._transform.inverse(atoms.double()).to(self.dtype)
 
     def _pit(self, value: Tensor) -> PitValues:
         pit = self._pit_of(self._base, value)
         return pit.map(lambda part: part.to(self._answer_dtype(value)))
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        _, z, inside = self._image(value)
+        before = self._base._pit_before(z)
+        if before is None:
+            return None
+        pairs = zip(before, self._pit(value), strict=True)
+        return PitValues(*(torch.where(inside, own, end) for own, end in pairs))
 
     def _pit_of(self, law: AbstractDistribution, value: Tensor) -> PitValues:
         """PIT values of the image in a law, 0 and 1 outside of the support."""
@@ -150,7 +166,10 @@ class Transformed(DerivedDistribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, z, inside = self._image(value)
-        density = self._base.log_prob(z) + self._transform.log_derivative(y)
+        slope, atom = self._transform.log_derivative(y), self._base._at_atom(z)
+        if atom is not None:  # a probability has no unit
+            slope = torch.where(atom, 0.0, slope)
+        density = self._base.log_prob(z) + slope
         density = torch.where(inside, density, -torch.inf)
         return density.to(self._answer_dtype(value))
 

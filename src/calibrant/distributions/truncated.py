@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
 from calibrant.contracts import PitValues
-from calibrant.distributions._between import log_between
+from calibrant.distributions._between import log_between, on_bounds
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._level_integrals import (
     LevelIntegrals,
@@ -122,17 +122,48 @@ class Truncated(DerivedDistribution):
         return self._moments()[1].to(self.dtype)
 
     def _pit(self, value: Tensor) -> PitValues:
-        y, inside = value.double(), self._inside()
+        y, inside = self._placed(value), self._inside()
         pit = self._base.pit(y.clamp(self._low, self._high))
-        log_cdf = log_between(inside.low, pit) - inside.log_mass
-        log_survival = log_between(pit, inside.high) - inside.log_mass
         # Exactly 0 or 1 outside, and a step where there is no mass.
         zero = torch.where(inside.empty, y < inside.point, y < self._low)
         one = torch.where(inside.empty, y >= inside.point, y >= self._high)
+        return self._share(inside, pit, zero, one, self._answer_dtype(value))
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        y, inside = self._placed(value), self._inside()
+        at = y.clamp(self._low, self._high)
+        pit = self._base._pit_before(at)
+        if pit is None:
+            if not inside.empty.any():
+                return None
+            pit = self._base.pit(at)
+        zero = torch.where(inside.empty, y <= inside.point, y <= self._low)
+        one = torch.where(inside.empty, y > inside.point, y > self._high)
+        return self._share(inside, pit, zero, one, self._answer_dtype(value))
+
+    def _share(
+        self,
+        inside: _Inside,
+        pit: PitValues,
+        zero: Tensor,
+        one: Tensor,
+        dtype: torch.dtype,
+    ) -> PitValues:
+        """Both tails between the bounds, from those of the base."""
+        known = ~inside.log_mass.isnan()  # a diverged model stays NaN
+        zero, one = zero & known, one & known
+        log_cdf = log_between(inside.low, pit) - inside.log_mass
+        log_survival = log_between(pit, inside.high) - inside.log_mass
         log_cdf = torch.where(one, 0.0, torch.where(zero, -torch.inf, log_cdf))
         log_survival = torch.where(zero, 0.0, log_survival)
         log_survival = torch.where(one, -torch.inf, log_survival)
-        return _from_logs(log_cdf, log_survival, self._answer_dtype(value))
+        return _from_logs(log_cdf, log_survival, dtype)
+
+    def _placed(self, value: Tensor) -> Tensor:
+        return on_bounds(value, self._low, self._high, self.dtype)
+
+    def _atoms(self) -> Tensor | None:
+        return self._base._atoms()
 
     def _cdf(self, value: Tensor) -> Tensor:
         quick = self._quick_tails(value)
@@ -151,9 +182,10 @@ class Truncated(DerivedDistribution):
             return None
         inside = self._inside()
         mass = inside.log_mass.exp()
-        if bool((inside.empty | (mass < _MUCH)).any()):
+        if bool((inside.empty | ~(mass >= _MUCH)).any()):  # NaN among them
             return None
-        y = value.double().clamp(self._low, self._high)
+        value = self._placed(value)
+        y = value.clamp(self._low, self._high)
         cdf = (self._base._cdf(y) - inside.low.cdf).clamp_min(0) / mass
         survival = self._base._survival(y) - inside.high.survival
         survival = survival.clamp_min(0) / mass
@@ -164,10 +196,10 @@ class Truncated(DerivedDistribution):
         return cdf, survival
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        y, inside = value.double(), self._inside()
+        y, inside = self._placed(value), self._inside()
         density = self._base.log_prob(y.clamp(self._low, self._high)) - inside.log_mass
         within = (y >= self._low) & (y <= self._high) & ~inside.empty
-        density = torch.where(within, density, -torch.inf)
+        density = torch.where(within | density.isnan(), density, -torch.inf)
         at_point = inside.empty & (y == inside.point)
         density = torch.where(at_point, torch.inf, density)
         return density.to(self._answer_dtype(value))
@@ -196,11 +228,15 @@ class Truncated(DerivedDistribution):
         above = torch.logaddexp(
             inside.high.log_survival, pit.log_survival + inside.log_mass
         )
-        below, above = below.clamp_max(0), above.clamp_max(0)
+        unknown = inside.log_mass.isnan()  # a diverged model, asked for its median
+        below, above = (
+            torch.where(unknown, math.log(0.5), part.clamp_max(0))
+            for part in (below, above)
+        )
         inner = PitValues(below.exp(), above.exp(), below, above)
         smallest = torch.finfo(self.dtype).tiny
         found = quantiles_at(self._base, inner, smallest=smallest).double()
-        found = found.clamp(self._low, self._high)
+        found = found.clamp(self._low, self._high).where(~unknown, torch.nan)
         return torch.where(inside.empty, inside.point, found)
 
     def _crps(self, value: Tensor) -> Tensor:
@@ -240,17 +276,18 @@ class Truncated(DerivedDistribution):
 
     def _inside(self) -> _Inside:
         """Probabilities at the bounds, with a graph of their own in every call."""
-        before = torch.nextafter(self._low, torch.full_like(self._low, -torch.inf))
-        low, high = self._pit_at(before), self._pit_at(self._high)
+        low, high = self._pit_at(self._low, before=True), self._pit_at(self._high)
         log_mass = log_between(low, high)
         empty = log_mass == -torch.inf
         point = torch.where(high.cdf < 0.5, self._high, self._low)
         return _Inside(low, high, torch.where(empty, 0.0, log_mass), empty, point)
 
-    def _pit_at(self, bound: Tensor) -> PitValues:
-        """PIT values of the base, float64, at bounds that may be infinite."""
+    def _pit_at(self, bound: Tensor, *, before: bool = False) -> PitValues:
+        """PIT values of the base, float64, at or below bounds that may be infinite."""
         finite = bound.isfinite()
-        pit = self._base.pit(torch.where(finite, bound, 0.0)).map(lambda p: p.double())
+        at = torch.where(finite, bound, 0.0)
+        pit = self._base._pit_before(at) if before else None
+        pit = (self._base.pit(at) if pit is None else pit).map(lambda p: p.double())
         if finite.all():
             return pit
         above = (bound > 0).double()
@@ -261,7 +298,7 @@ class Truncated(DerivedDistribution):
 
 def _bound(bound: ArrayLike, base: AbstractDistribution, name: str) -> Tensor:
     """Return a bound for each row in float64."""
-    values = as_float_tensor(bound, name=name, like=base._like).double()
+    values = as_float_tensor(bound, name=name).double()
     if values.ndim != 0 and values.shape != base.batch_shape:
         raise InputError(
             f"{name} must be a number or have the law's batch shape "

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.cdf_law import CdfLaw
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
@@ -20,7 +21,7 @@ __all__ = [
 ]
 
 
-def law_of_rows(distribution: Prediction) -> Distribution:
+def law_of_rows(distribution: Prediction) -> AbstractDistribution:
     """Return the law, which must have batch shape ``(n,)`` with n >= 1."""
     law = as_distribution(distribution)
     if not law.batch_shape:
@@ -37,7 +38,7 @@ def law_of_rows(distribution: Prediction) -> Distribution:
     return law
 
 
-def rows(distribution: Prediction, y: ArrayLike) -> tuple[Distribution, Tensor]:
+def rows(distribution: Prediction, y: ArrayLike) -> tuple[AbstractDistribution, Tensor]:
     """Return the law and its targets, both of shape ``(n,)``.
 
     An object with nothing but a cdf passes, although it does not tell its shape.

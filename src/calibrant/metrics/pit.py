@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Distribution
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics._counts import torch_generator
 from calibrant.metrics._rows import rows
@@ -64,7 +64,10 @@ def pit_values(
     y
         Held-out targets, shape ``(n,)``.
     randomized
-        ``"auto"``: where ``grid`` is given, or :func:`detect_grid` finds one that
+        ``"auto"``: where the predicted distribution has an atom at the target, as
+        :class:`~calibrant.distributions.censored.Censored` has at its bounds, with
+        :math:`F(y^-)` and :math:`F(y)` as ends; and where ``grid`` is given, or
+        :func:`detect_grid` finds one that
         matters, with a :class:`GriddedTargetWarning`. Rounding matters where it leaves
         PIT values open by more than 0.02 on average (a step of about 0.07 predicted
         standard deviations), or :math:`1 / (2 \sqrt n)` if that is less. Samples give
@@ -117,7 +120,7 @@ def pit_values(
 
 @torch.no_grad()
 def recorded_pit(
-    law: Distribution,
+    law: AbstractDistribution,
     target: Tensor,
     grid: TargetGrid | None,
     *,
@@ -125,17 +128,16 @@ def recorded_pit(
 ) -> Tensor:
     """PIT values of targets on a known grid, or taken as they are for ``None``.
 
-    The core of :func:`pit_values`: ranks for samples, else randomized on a grid only.
+    The core of :func:`pit_values`: ranks for samples, else randomized on a grid and at
+    atoms of the predicted distribution only.
     """
+    low, high = _pit_interval(law, target, grid)
     if isinstance(law, Empirical):
-        low, high = _pit_interval(law, target, grid)
         draws = len(law.samples)
         # The target joins the draws: it is one more value that ties with itself.
         low, high = draws * low / (draws + 1), (draws * high + 1) / (draws + 1)
-    elif grid is None:
-        return law.cdf(target)
-    else:
-        low, high = _pit_interval(law, target, grid)
+    elif grid is None and torch.equal(low, high):
+        return high
     return _anywhere(low, high, generator)
 
 
@@ -178,7 +180,7 @@ def material_grid(
 
 
 @torch.no_grad()
-def _material_grid(law: Distribution, target: Tensor) -> TargetGrid | None:
+def _material_grid(law: AbstractDistribution, target: Tensor) -> TargetGrid | None:
     grid = detect_grid(target)
     if grid is None or grid.step is None:
         return grid
@@ -217,17 +219,19 @@ def _check_options(
 
 
 def _pit_interval(
-    law: Distribution, target: Tensor, grid: TargetGrid | None
+    law: AbstractDistribution, target: Tensor, grid: TargetGrid | None
 ) -> tuple[Tensor, Tensor]:
     """F just below and at each target, or at both ends of its interval."""
     if grid is None:
-        below = torch.nextafter(target, torch.full_like(target, -torch.inf))
-        return law.cdf(below), law.cdf(target)
+        return law.cdf_before(target), law.cdf(target)
     low, high = grid.edges(target)
     # Laws take finite values only; where there is no end the cdf is 0 or 1.
-    below = law.cdf(torch.where(low.isinf(), target, low)).masked_fill(low.isinf(), 0)
-    above = law.cdf(torch.where(high.isinf(), target, high))
-    return below, above.masked_fill(high.isinf(), 1)
+    if grid.step is None:  # an upper cap is part of what it stands for
+        below, above = law.cdf_before(target), law.cdf(target)
+    else:
+        below = law.cdf(torch.where(low.isinf(), target, low))
+        above = law.cdf(torch.where(high.isinf(), target, high))
+    return below.masked_fill(low.isinf(), 0), above.masked_fill(high.isinf(), 1)
 
 
 def _warn_of(grid: TargetGrid, target: Tensor) -> None:

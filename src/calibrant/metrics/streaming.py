@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
-from calibrant.contracts import Distribution
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics._counts import torch_generator
 from calibrant.metrics._levels import (
     Kind,
@@ -130,7 +130,9 @@ class StreamingCalibrationError(_Streaming):
         return reduce_gaps(self.levels.to(observed) - observed, self.reduction)
 
 
-def _batch_pit(law: Distribution, target: Tensor, grid: TargetGrid | None) -> Tensor:
+def _batch_pit(
+    law: AbstractDistribution, target: Tensor, grid: TargetGrid | None
+) -> Tensor:
     """PIT values of a batch, whose random numbers no other batch or rank repeats."""
     seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
     generator = torch_generator(seed, target.device)

@@ -13,7 +13,12 @@ from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.recalibrated import Recalibrated
-from calibrant.recalibration._held_out import held_out_pit, held_out_rows, unfitted
+from calibrant.recalibration._held_out import (
+    held_out_pit,
+    held_out_rows,
+    pit_of_rows,
+    unfitted,
+)
 from calibrant.recalibration._json import write_json
 from calibrant.recalibration._scaled import widened
 
@@ -74,6 +79,9 @@ class MapRecalibrator(ABC):
     ) -> Self:
         """Learn from predictions for held-out rows and their targets.
 
+        The PIT value of a target that has a probability of its own (a cap) is a random
+        place in the jump of the cdf, with a fixed seed.
+
         Parameters
         ----------
         distribution
@@ -82,11 +90,11 @@ class MapRecalibrator(ABC):
         y
             Targets, shape ``(n,)``.
         pit
-            PIT values of the rows from their distribution, if not
-            ``distribution.pit(y)``: randomized ones of rounded targets.
+            PIT values of the rows from their distribution, instead of those at ``y``:
+            randomized ones of rounded targets.
         """
         law, target = held_out_rows(distribution, y)
-        pit_of = pit or (lambda predicted: predicted.pit(target))
+        pit_of = pit or (lambda predicted: pit_of_rows(predicted, target))
         with torch.no_grad():
             self._spread, values = _resolved(law, pit_of)
         self._map = self._learn(values)

@@ -5,12 +5,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_pit, as_target
+from calibrant._checks import ArrayLike, InputError, as_pit, as_target, pit_from_cdf
 from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 
-__all__ = ["held_out_pit", "held_out_rows", "unfitted"]
+__all__ = ["held_out_pit", "held_out_rows", "pit_of_rows", "unfitted"]
+
+#: Of random places in a jump; a seed that made the data would repeat its numbers.
+_SEED = 200212860
 
 
 def held_out_rows(
@@ -28,6 +31,21 @@ def held_out_rows(
             "become one law with GaussianMixture."
         )
     return law, target.detach()
+
+
+def pit_of_rows(law: AbstractDistribution, target: Tensor) -> PitValues:
+    """PIT values ``(n,)``, at atoms a random place in the jump of the cdf."""
+    pit, before = law.pit(target), law.cdf_before(target)
+    jump = law.cdf(target) - before
+    if not jump.any():
+        return pit
+    generator = torch.Generator(target.device).manual_seed(_SEED)
+    share = torch.rand(
+        jump.shape, generator=generator, dtype=jump.dtype, device=jump.device
+    )
+    drawn = pit_from_cdf((before + share * jump).clamp(0, 1))
+    pairs = zip(drawn, pit, strict=True)
+    return PitValues(*(torch.where(jump > 0, new, own) for new, own in pairs))
 
 
 def held_out_pit(pit: ArrayLike | PitValues) -> PitValues:

@@ -1,5 +1,6 @@
 """Laws stretched around their center."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.contracts import PitValues
+from calibrant.distributions._between import on_atoms
 from calibrant.distributions._derived import DerivedDistribution
 from calibrant.distributions._upper_quantile import upper_quantile
 from calibrant.distributions.base import AbstractDistribution
@@ -24,13 +26,20 @@ from calibrant.distributions.torch_law import TorchLaw
 from calibrant.distributions.transformed import Transformed
 from calibrant.distributions.truncated import Truncated
 
-__all__ = ["Scaled", "stretched", "widened"]
+__all__ = ["Scaled", "scaled_law", "stretched", "widened"]
 
 
 def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     """Stretch a law around its center, within its family where there is one."""
     family = _FAMILIES.get(type(law))
     return Scaled(law, factor) if family is None else family(law, factor)
+
+
+def scaled_law(law: AbstractDistribution, factor: float) -> AbstractDistribution:
+    """Stretch a law in float64; what is recorded at a bound stays there."""
+    if isinstance(law, Censored):
+        return Censored(scaled_law(law.base, factor), law._low, law._high)
+    return Scaled(law, factor)
 
 
 def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
@@ -98,10 +107,21 @@ class Scaled(DerivedDistribution):
         return Scaled(self._base[rows], self._factor)
 
     def _inside(self, value: Tensor) -> Tensor:
-        return self._center + (value - self._center) / self._factor
+        inner = self._center + (value - self._center) / self._factor
+        return on_atoms(value, inner, self._atoms(), self._base._atoms())
+
+    def _outside(self, value: Tensor) -> Tensor:
+        return self._center + self._factor * (value - self._center)
+
+    def _atoms(self) -> Tensor | None:
+        atoms = self._base._atoms()
+        return None if atoms is None else self._outside(atoms).detach()
 
     def _pit(self, value: Tensor) -> PitValues:
         return self._base.pit(self._inside(value))
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        return self._base._pit_before(self._inside(value))
 
     def _cdf(self, value: Tensor) -> Tensor:
         return self._base.cdf(self._inside(value))
@@ -110,16 +130,18 @@ class Scaled(DerivedDistribution):
         return self._base.survival(self._inside(value))
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        log_factor = torch.tensor(self._factor, dtype=torch.float64).log().item()
-        return self._base.log_prob(self._inside(value)) - log_factor
+        inner = self._inside(value)
+        density, atom = self._base.log_prob(inner), self._base._at_atom(inner)
+        log_factor = math.log(self._factor)
+        if atom is None:
+            return density - log_factor
+        return density - torch.where(atom, 0.0, log_factor)  # a probability has no unit
 
     def _quantile(self, level: Tensor) -> Tensor:
-        inside = self._base.quantile(level)
-        return self._center + self._factor * (inside - self._center)
+        return self._outside(self._base.quantile(level))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        inside = upper_quantile(self._base, survival)
-        return self._center + self._factor * (inside - self._center)
+        return self._outside(upper_quantile(self._base, survival))
 
     def _crps(self, value: Tensor) -> Tensor:
         return self._factor * self._base.crps(self._inside(value))
@@ -158,4 +180,5 @@ _FAMILIES: dict[type, Callable[[Any, float], AbstractDistribution]] = {
     Empirical: _samples,
     QuantileTable: _table,
     Scaled: lambda law, k: Scaled(law._base, k * law._factor),
+    Censored: lambda law, k: Censored(stretched(law.base, k), law._low, law._high),
 }

@@ -11,7 +11,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.recalibration._held_out import held_out_rows, unfitted
 from calibrant.recalibration._json import write_json
-from calibrant.recalibration._scaled import Scaled, stretched
+from calibrant.recalibration._scaled import scaled_law, stretched
 
 __all__ = ["ScaleRecalibrator"]
 
@@ -80,7 +80,7 @@ class ScaleRecalibrator:
 
         def mean_score(log_factor: float) -> float:
             # Not within the family, where float32 would round the factor.
-            scaled = Scaled(law, math.exp(log_factor))
+            scaled = scaled_law(law, math.exp(log_factor))
             with torch.no_grad():
                 score = -scaled.log_prob(wide) if by_nll else scaled.crps(wide)
             return float(score.double().mean())

@@ -137,9 +137,7 @@ def check_finite_pit(cdf: Tensor) -> None:
 
 def _check_gradient(law: AbstractDistribution, pit: PitValues) -> None:
     """Refuse a law whose parameters are trained but whose cdf has no gradient."""
-    parameters = [getattr(law, name) for name in law._parameters]
-    trained = any(isinstance(p, Tensor) and p.requires_grad for p in parameters)
-    if trained and torch.is_grad_enabled() and not pit.cdf.requires_grad:
+    if law._trained and torch.is_grad_enabled() and not pit.cdf.requires_grad:
         raise InputError(
             f"a regularizer needs a law whose cdf has a gradient, and {law!r} has "
             "none: a step function of samples would silently train nothing. Predict "

@@ -208,11 +208,12 @@ class ConditionalRegularizer(nn.Module):
                 f"{'None' if features is None else tuple(np.shape(features))}."
             )
         attributes = {"spread": "stddev", "mean": "mean"}
-        keys = [
-            getattr(law, attributes[name]).detach().expand(like.shape)
-            for name in self.by
-            if name != "features"
-        ]
+        with torch.no_grad():
+            keys = [
+                getattr(law, attributes[name]).expand(like.shape)
+                for name in self.by
+                if name != "features"
+            ]
         if features is not None:
             table = as_float_tensor(features, name="features", like=like)
             if table.ndim != 2 or table.shape[0] != like.shape[-1]:
