@@ -90,8 +90,8 @@ class MapRecalibrator(ABC):
         y
             Targets, shape ``(n,)``.
         pit
-            PIT values of the rows from their distribution, if not
-            ``distribution.pit(y)``: randomized ones of rounded targets.
+            PIT values of the rows from their distribution, instead of those at ``y``:
+            randomized ones of rounded targets.
         """
         law, target = held_out_rows(distribution, y)
         pit_of = pit or (lambda predicted: pit_of_rows(predicted, target))
