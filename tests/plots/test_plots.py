@@ -69,7 +69,7 @@ def test_intervals_count_all_rows_and_draw_some() -> None:
     y = torch.linspace(-3, 3, 300)
     ax = plot_intervals((torch.zeros(300), torch.ones(300)), y, coverage=0.5, rows=40)
     inside = (y.abs() <= float(Gaussian(0.0, 1.0).quantile(0.75))).double().mean()
-    assert f"hold {100 * float(inside):.1f} % of 300 rows" in ax.texts[0].get_text()
+    assert f"covered {100 * float(inside):.1f} % of 300 rows" in ax.texts[0].get_text()
     points = sum(len(line.get_xdata()) for line in ax.get_lines()[1:])
     assert points == 40
     with pytest.raises(InputError, match=r"got \(3,\), \(4,\)"):

@@ -176,8 +176,8 @@ def diagnose(card: "Scorecard") -> Diagnosis:
 
 def _tail(level: int, coverage: float, n: int) -> float:
     """Two-sided p-value of a coverage: below 0.05 just outside of its range."""
-    perfect, count = binom(n, level / 100), round(n * coverage)
-    return 2 * float(min(perfect.cdf(count), perfect.sf(count - 1)))
+    count, of = round(n * coverage), level / 100
+    return 2 * float(min(binom.cdf(count, n, of), binom.sf(count - 1, n, of)))
 
 
 def _matters(level: int, coverage: float) -> bool:
