@@ -40,7 +40,10 @@ def _as_written() -> Iterator[None]:
         ) from None
 
 
-def settings_of(about: Mapping[str, Any], strength: float) -> dict[str, str]:
+def settings_of(
+    about: Mapping[str, Any],
+    strength: Any,  # noqa: ANN401  (a number, or else what was forged)
+) -> dict[str, str]:
     """Say what makes a model again, by name."""
     with _as_written():
         versions = about.get("versions", {}).items()
