@@ -30,9 +30,10 @@ be stands in [bad input](bad_input.md).
 `calibrant --version` prints the version, and `calibrant --install-completion` lets the
 shell complete commands, options and columns of your file.
 
-Exit codes: 0 if all went well, 1 if `evaluate --require-coverage` is not met, 2 for a
-mistake in the command or in a file (one line says what to do, and nothing is written),
-130 after Ctrl-C.
+Exit codes: 0 if all went well, 1 if `evaluate --require-coverage` is not met or if
+`fit` has written the model but no room was left for its report, 2 for a mistake in the
+command or in a file (one line says what to do, and nothing is written), 130 after
+Ctrl-C.
 """
 
 

@@ -180,7 +180,7 @@ ROOMS = (
         "and what is raised. Contracts are imported from `calibrant.contracts`.",
         (
             "calibrant.contracts",
-            "calibrant._checks",
+            "calibrant.errors",
             "calibrant._distributed",
             "calibrant._version",
         ),

@@ -1,4 +1,3 @@
-from ._checks import UnsupportedError as UnsupportedError
 from ._distributed import LostRankError as LostRankError
 from ._version import __version__ as __version__
 from .contracts import PitValues as PitValues
@@ -16,6 +15,7 @@ from .distributions.student_t import StudentT as StudentT
 from .distributions.transformed import Transformed as Transformed
 from .distributions.truncated import Truncated as Truncated
 from .errors import InputError as InputError
+from .errors import UnsupportedError as UnsupportedError
 from .estimator._serial import SerialDependenceWarning as SerialDependenceWarning
 from .estimator.loading import load as load
 from .estimator.onnx.export import export_onnx as export_onnx

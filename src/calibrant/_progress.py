@@ -91,7 +91,7 @@ class Bar:
     def show(self, **changes: Any) -> None:  # noqa: ANN401  (what rich takes)
         """Show other values: ``completed``, ``total``, or one of the fields."""
         if self._bar is not None and self._task is not None:
-            plain = {
+            plain: dict[str, Any] = {
                 name: printable(value) if isinstance(value, str) else value
                 for name, value in changes.items()
             }

@@ -51,7 +51,7 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
     ((1030, 8), ('cement', 'blast_furnace_slag'), 'compressive_strength')
     >>> load("concreet")
     Traceback (most recent call last):
-    calibrant._checks.InputError: data: no data set is called 'concreet'; ...
+    calibrant.errors.InputError: data: no data set is called 'concreet'; ...
     """
     path, column = _as_path(name)
     if path is not None:

@@ -81,7 +81,7 @@ def _as_written() -> Iterator[None]:
 
 def settings_of(
     about: Mapping[str, Any],
-    strength: Any,  # noqa: ANN401  (as it was stored)
+    strength: Any,  # noqa: ANN401  (a number, or else what was forged)
     trend: Trend | None = None,
 ) -> dict[str, str]:
     """Say what makes a model again, by name."""

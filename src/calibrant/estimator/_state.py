@@ -169,11 +169,12 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
                     f"its array {name} must have shape {shape}, it has "
                     f"{tuple(arrays[name].shape)}."
                 )
-        if not bool((arrays[f"{part}.scale"] > 0).all()):
-            raise InputError(f"its array {part}.scale must be above 0, and it is not.")
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise InputError(f"its array {name!r:.60} must be finite, and it is not.")
+    for name in ("inputs.scale", "targets.scale"):
+        if not bool((arrays[name] > 0).all()):
+            raise InputError(f"its array {name} must be above 0, and it is not.")
 
 
 def _check_size(

@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,10 +20,8 @@ from calibrant.storage._manifest import (
     parse_manifest,
 )
 
-try:
+if sys.platform != "win32":
     import fcntl
-except ImportError:  # pragma: no cover  (Windows)
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["check_free", "former_version", "locate", "place_folder", "read_file"]
 
@@ -152,7 +151,7 @@ def _tidied(target: Path) -> Iterator[None]:
     All who write below one parent hold a lock on it, which ends with their process:
     who has it alone knows that what is there belongs to nobody.
     """
-    if fcntl is None:  # pragma: no cover  (Windows)
+    if sys.platform == "win32":  # pragma: no cover
         yield
         return
     descriptor = os.open(target.parent, os.O_RDONLY)
