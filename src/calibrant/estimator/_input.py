@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from calibrant._checks import ArrayLike, InputError
 from calibrant.estimator._fitting import Table
 from calibrant.estimator._folds import Blocks, linked_rows
+from calibrant.estimator._standardize import usual_range
 from calibrant.metrics.target_grid import detect_grid
 
 __all__ = ["check_arrays", "read_features", "read_table"]
@@ -114,6 +115,16 @@ def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
     if np.ptp(target) == 0:
         warnings.warn(
             f"the target is constant ({target[0]:g}): there is nothing to learn.",
+            UserWarning,
+            stacklevel=4,
+        )
+    low, high = usual_range(target)
+    wild = target[(target < low) | (target > high)]
+    if len(wild):
+        warnings.warn(
+            f"{len(wild)} of {len(target)} targets are beyond any reason and are "
+            f"learned as they are: the first is {wild[0]:g}, the others are {low:g} to "
+            f"{high:g}. Leave such rows out unless they are true.",
             UserWarning,
             stacklevel=4,
         )

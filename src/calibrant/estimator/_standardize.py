@@ -1,4 +1,4 @@
-"""Center and scale of columns, read in blocks of rows: no second copy of the table."""
+"""Center, scale and reach of columns, read in blocks: no second copy of the table."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,16 +6,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BLOCK", "center_and_scale"]
+__all__ = ["BLOCK", "center_and_scale", "feature_limits", "usual_range"]
 
 Array = npt.NDArray[np.float64]
 
 #: Rows that are looked at at once.
 BLOCK = 65_536
+# Fewer values cannot tell what is usual.
+_FEWEST = 50
+# Values beyond any reason are at most this share, or this one if all are one code.
+_MOST, _MOST_CODES = 1 / 200, 1 / 10
+# They are so many ranges of all others away, or so many if they are a code as -9999.
+_RANGES, _RANGES_CODE = 100, 10
+# And so many ranges on a logarithmic scale, which spares heavy tails.
+_LOG_RANGES = 1.5
 
 
 def center_and_scale(
-    values: npt.NDArray[np.floating[Any]], rows: npt.NDArray[np.int64] | None = None
+    values: npt.NDArray[np.floating[Any]],
+    rows: npt.NDArray[np.int64] | None = None,
+    limits: tuple[Array, Array] | None = None,
 ) -> tuple[Array, Array]:
     """Mean and standard deviation of each column, 1 for a column that is constant.
 
@@ -25,6 +35,8 @@ def center_and_scale(
         Shape ``(n, d)``, finite and of any size; computed with in float64.
     rows
         Numbers of the rows that count; all of them if left out.
+    limits
+        Least and largest value of each column, to which the others are clipped.
 
     Examples
     --------
@@ -38,7 +50,8 @@ def center_and_scale(
         for start in range(0, count, BLOCK):
             part = slice(start, start + BLOCK)
             chosen = values[part] if rows is None else values[rows[part]]
-            yield chosen.astype(np.float64, copy=False)
+            chosen = chosen.astype(np.float64, copy=False)
+            yield chosen if limits is None else chosen.clip(*limits)
 
     largest = np.max([np.abs(block).max(0) for block in blocks()], axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # squares of 1e200 are not finite
@@ -49,3 +62,93 @@ def center_and_scale(
     scale = np.sqrt(sum(squares) / count)
     varies = scale > 8 * np.finfo(float).eps
     return center * unit, np.where(varies, scale * unit, 1.0)
+
+
+def feature_limits(values: Array) -> tuple[Array, Array]:
+    """Least and largest value of each column that a network is shown.
+
+    They are the usual range of the column, and as much again on both sides: a wild
+    cell must not decide the scale, nor a wild new row its prediction. Without wild
+    cells no row that was learned from is touched.
+
+    Parameters
+    ----------
+    values
+        Shape ``(n, d)``, finite.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 101)[:, None]
+    >>> x[7] = 1e12
+    >>> feature_limits(x)
+    (array([-1.]), array([2.]))
+    """
+    low, high = values.min(0), values.max(0)
+    # Most columns have no tail worth sorting them for.
+    inner = np.quantile(values[:: max(1, len(values) // 10_000)], [0.1, 0.9], axis=0)
+    most = float(np.finfo(np.float64).max)
+    with np.errstate(over="ignore"):
+        for column in np.flatnonzero(high - low > 8 * (inner[1] - inner[0])):
+            low[column], high[column] = usual_range(values[:, column])
+        width = high - low
+        return (low - width).clip(-most, most), (high + width).clip(-most, most)
+
+
+def usual_range(values: Array) -> tuple[float, float]:
+    r"""Return the least and largest of the values ``(n,)`` that are within reason.
+
+    Beyond any reason are a few values that a huge gap parts from all others:
+    :math:`10^{12}` among numbers of order 1, or a code for missing as -9999. The gap is
+    100 times the range of the others or more and, with
+    :math:`z = \operatorname{arsinh}((y - \text{median}) / \text{typical distance})`,
+    1.5 times their range of z. Heavy tails make that range wide. For a number of nines
+    alone ten times the range is enough.
+
+    Examples
+    --------
+    >>> usual_range(np.append(np.linspace(20, 80, 100), [-9999.0, 1e12]))
+    (20.0, 80.0)
+    """
+    ordered = np.sort(values)
+    while True:
+        above, below = _wild_above(ordered), _wild_above(-ordered[::-1])
+        if not above + below:
+            return float(ordered[0]), float(ordered[-1])
+        ordered = ordered[below : len(ordered) - above]
+
+
+def _wild_above(ordered: Array) -> int:
+    """Count the values at the upper end that are beyond any reason."""
+    count = len(ordered)
+    if count < _FEWEST:
+        return 0
+    most = int(_MOST_CODES * count)
+    top = ordered[-most - 1 :]
+    with np.errstate(over="ignore"):
+        gaps, ranges = np.diff(top), top[:-1] - ordered[0]
+        for place in np.flatnonzero(gaps > _RANGES_CODE * ranges):
+            wild, rest = most - int(place), ordered[: count - most + int(place)]
+            if top[place + 1] == top[-1] and _is_code(top[-1]) and ranges[place] > 0:
+                return wild
+            few = wild <= max(1, _MOST * count)
+            far = gaps[place] > _RANGES * ranges[place]
+            if few and far and _alone(rest, top[place + 1]):
+                return wild
+    return 0
+
+
+def _is_code(value: float) -> bool:
+    """Whether a number is written in nines alone, as -999 or 99.9."""
+    digits = f"{abs(value):.15g}".replace(".", "")
+    return len(digits) > 1 and set(digits) == {"9"}
+
+
+def _alone(rest: Array, value: float) -> bool:
+    middle = rest[len(rest) // 2]
+    distances = np.abs(rest - middle)
+    distances = distances[distances > 0]
+    if len(distances) < _FEWEST:
+        return False
+    ends = np.array([rest[0], rest[-1], value])
+    low, high, far = np.arcsinh((ends - middle) / np.median(distances))
+    return bool(far - high > _LOG_RANGES * (high - low))

@@ -18,6 +18,8 @@ from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import Findings, Roles, Source, Style, TableEncoder, open_source
+from calibrant.tables._errors import shown
+from calibrant.tables._words import written
 from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
@@ -120,6 +122,7 @@ def fit_table(
     time: str | None = None,
     group: str | None = None,
     day_first: bool | None = None,
+    keep_outliers: bool = False,
     style: Style | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -159,6 +162,9 @@ def fit_table(
         on both sides of a cut. It is no feature.
     day_first
         Whether 03/04/2025 is the third of April; None finds out where it can.
+    keep_outliers
+        Learn also from targets beyond any reason (-9999 where the others are of order
+        1). They are left out otherwise, and a note names the first of them.
     style
         How a text file is written; None finds out.
     seed
@@ -200,7 +206,9 @@ def fit_table(
         group=group,
         day_first=day_first,
     )
-    rows = read_training_table(table, as_name(target, what="target"), style)
+    rows = read_training_table(
+        table, as_name(target, what="target"), style, keep_outliers=keep_outliers
+    )
     cut = cut_rows(rows, roles, share, seed)
     encoder = learn_columns(rows, cut, roles)
     other = _test_source(test_table, style, rows, encoder)
@@ -263,6 +271,7 @@ def _train(
             time=None if cut.times is None else cut.times[cut.learned],
             groups=None if cut.groups is None else cut.groups[cut.learned],
         )
+    notes += _clipped(rows, x, encoder, regressor.model_.members.limits)
     if any(each.interrupted and not each.loss for each in regressor.history_):
         raise KeyboardInterrupt  # not one epoch: there is no best model so far
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
@@ -278,6 +287,31 @@ def _only_held(findings: Findings, encoder: TableEncoder) -> list[str]:
         told = {"bad": column.bad, "missing": column.missing + column.bad}
         if found.what == "unknown" or told.get(found.what) == 0:
             lines.append(found.line())
+    return lines
+
+
+def _clipped(
+    rows: TrainingTable,
+    x: Array,
+    encoder: TableEncoder,
+    limits: tuple[Array, Array] | None,
+) -> list[str]:
+    """Name the first cell of each feature that lies beyond what the model looks at."""
+    lines: list[str] = []
+    if limits is None:
+        return lines
+    for name, column, low, high in zip(encoder.feature_names, x.T, *limits, strict=True):
+        seen = column[rows.known].clip(low, high)
+        places = rows.known[seen != column[rows.known]]
+        if not len(places):
+            continue
+        first = places[0]
+        more = f", as do {len(places) - 1:,} more" if len(places) > 1 else ""
+        lines.append(
+            f"{rows.source.name}, row {first + 1:,}, column {shown(name)}: "
+            f"{written(column[first])} is far from the other rows and counts as "
+            f"{written(column[first].clip(low, high))}{more}. Correct it if it is wrong."
+        )
     return lines
 
 
