@@ -16,10 +16,9 @@ BLOCK = 65_536
 _FEWEST = 50
 # Values beyond any reason are at most this share, or this one if all are one code.
 _MOST, _MOST_CODES = 1 / 200, 1 / 10
-# They are so many ranges of all others away, or so many if they are a code as -9999.
-_RANGES, _RANGES_CODE = 100, 10
-# And so many ranges on a logarithmic scale, which spares heavy tails.
-_LOG_RANGES = 1.5
+# The gap before them, in distances of the farthest other value; for a code as -9999;
+# and on a logarithmic scale, which spares heavy tails.
+_GAP, _GAP_CODE, _LOG_GAP = 100, 10, 2.5
 
 
 def center_and_scale(
@@ -85,9 +84,10 @@ def feature_limits(values: Array) -> tuple[Array, Array]:
     """
     low, high = values.min(0), values.max(0)
     # Most columns have no tail worth sorting them for.
-    inner = np.quantile(values[:: max(1, len(values) // 10_000)], [0.1, 0.9], axis=0)
+    sample = values[:: max(1, len(values) // 10_000)]
     most = float(np.finfo(np.float64).max)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        inner = np.quantile(sample, [0.1, 0.9], axis=0)
         for column in np.flatnonzero(high - low > 8 * (inner[1] - inner[0])):
             low[column], high[column] = usual_range(values[:, column])
         width = high - low
@@ -98,42 +98,44 @@ def usual_range(values: Array) -> tuple[float, float]:
     r"""Return the least and largest of the values ``(n,)`` that are within reason.
 
     Beyond any reason are a few values that a huge gap parts from all others:
-    :math:`10^{12}` among numbers of order 1, or a code for missing as -9999. The gap is
-    100 times the range of the others or more and, with
-    :math:`z = \operatorname{arsinh}((y - \text{median}) / \text{typical distance})`,
-    1.5 times their range of z. Heavy tails make that range wide. For a number of nines
-    alone ten times the range is enough.
+    :math:`10^{12}` among numbers of order 1, or a code for missing as -9999. With d the
+    distance to the median, and largest d of the others D, the gap is 100 D or more, and
+    2.5 Z or more in :math:`z = \operatorname{arsinh}(d / \text{median } d)`, whose
+    largest value Z of the others heavy tails make large. For a number of nines alone a
+    gap of 10 D is enough.
 
     Examples
     --------
     >>> usual_range(np.append(np.linspace(20, 80, 100), [-9999.0, 1e12]))
     (20.0, 80.0)
     """
-    ordered = np.sort(values)
-    while True:
-        above, below = _wild_above(ordered), _wild_above(-ordered[::-1])
-        if not above + below:
-            return float(ordered[0]), float(ordered[-1])
-        ordered = ordered[below : len(ordered) - above]
+    # Halves, because the difference of two numbers of 1e308 is none.
+    middle = np.partition(values, len(values) // 2)[len(values) // 2] / 2
+    distances = np.abs(values / 2 - middle)
+    order = np.argsort(distances)
+    usual, distances = values[order], distances[order]
+    with np.errstate(over="ignore"):
+        while cut := _wild(usual, distances):
+            usual, distances = usual[:-cut], distances[:-cut]
+    return float(usual.min()), float(usual.max())
 
 
-def _wild_above(ordered: Array) -> int:
-    """Count the values at the upper end that are beyond any reason."""
-    count = len(ordered)
+def _wild(values: Array, distances: Array) -> int:
+    """Count the last values that are beyond any reason; both ``(n,)`` by distance."""
+    count = len(values)
     if count < _FEWEST:
         return 0
     most = int(_MOST_CODES * count)
-    top = ordered[-most - 1 :]
-    with np.errstate(over="ignore"):
-        gaps, ranges = np.diff(top), top[:-1] - ordered[0]
-        for place in np.flatnonzero(gaps > _RANGES_CODE * ranges):
-            wild, rest = most - int(place), ordered[: count - most + int(place)]
-            if top[place + 1] == top[-1] and _is_code(top[-1]) and ranges[place] > 0:
-                return wild
-            few = wild <= max(1, _MOST * count)
-            far = gaps[place] > _RANGES * ranges[place]
-            if few and far and _alone(rest, top[place + 1]):
-                return wild
+    far = distances[-most - 1 :]
+    gaps = np.diff(far)
+    for place in np.flatnonzero(gaps > _GAP_CODE * far[:-1]):
+        wild = most - int(place)
+        same = far[place] > 0 and bool((values[-wild:] == values[-1]).all())
+        if same and _is_code(values[-1]):
+            return wild
+        few = wild <= max(1, _MOST * count)
+        if few and gaps[place] > _GAP * far[place] and _alone(distances, wild):
+            return wild
     return 0
 
 
@@ -143,12 +145,9 @@ def _is_code(value: float) -> bool:
     return len(digits) > 1 and set(digits) == {"9"}
 
 
-def _alone(rest: Array, value: float) -> bool:
-    middle = rest[len(rest) // 2]
-    distances = np.abs(rest - middle)
-    distances = distances[distances > 0]
-    if len(distances) < _FEWEST:
+def _alone(distances: Array, wild: int) -> bool:
+    rest = distances[:-wild][distances[:-wild] > 0]
+    if len(rest) < _FEWEST:
         return False
-    ends = np.array([rest[0], rest[-1], value])
-    low, high, far = np.arcsinh((ends - middle) / np.median(distances))
-    return bool(far - high > _LOG_RANGES * (high - low))
+    last, first = np.arcsinh(distances[[-wild - 1, -wild]] / np.median(rest))
+    return bool(first - last > _LOG_GAP * last)

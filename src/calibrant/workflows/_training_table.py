@@ -50,12 +50,15 @@ class TrainingTable:
         wild = np.setdiff1d(np.flatnonzero(~np.isnan(self.y)), self.known)
         if len(wild):
             first, known = wild[0], self.y[self.known]
-            more = f" (and {amount(len(wild) - 1, 'more row')})" if len(wild) > 1 else ""
+            more = (
+                f" (and {amount(len(wild) - 1, 'more row')})" if len(wild) > 1 else ""
+            )
             notes.append(
                 f"{self.source.name}, row {first + 1:,}, column {shown(self.target)}: "
-                f"the target {written(self.y[first])} is beyond any reason, the others "
-                f"are {written(known.min())} to {written(known.max())}: left out{more}. "
-                "Correct it, or learn from it as it is with --keep-outliers."
+                f"the target {written(self.y[first])} is beyond any reason and left "
+                f"out{more}; the others are {written(known.min())} to "
+                f"{written(known.max())}. Correct it, or learn from it as it is with "
+                "--keep-outliers."
             )
         return tuple(notes)
 

@@ -300,7 +300,9 @@ def _clipped(
     lines: list[str] = []
     if limits is None:
         return lines
-    for name, column, low, high in zip(encoder.feature_names, x.T, *limits, strict=True):
+    for name, column, low, high in zip(
+        encoder.feature_names, x.T, *limits, strict=True
+    ):
         seen = column[rows.known].clip(low, high)
         places = rows.known[seen != column[rows.known]]
         if not len(places):
@@ -310,7 +312,7 @@ def _clipped(
         lines.append(
             f"{rows.source.name}, row {first + 1:,}, column {shown(name)}: "
             f"{written(column[first])} is far from the other rows and counts as "
-            f"{written(column[first].clip(low, high))}{more}. Correct it if it is wrong."
+            f"{written(column[first].clip(low, high))}{more}. Correct it if wrong."
         )
     return lines
 
