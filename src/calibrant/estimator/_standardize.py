@@ -49,8 +49,8 @@ def center_and_scale(
         for start in range(0, count, BLOCK):
             part = slice(start, start + BLOCK)
             chosen = values[part] if rows is None else values[rows[part]]
-            chosen = chosen.astype(np.float64, copy=False)
-            yield chosen if limits is None else chosen.clip(*limits)
+            block = chosen.astype(np.float64, copy=False)
+            yield block if limits is None else block.clip(*limits)
 
     largest = np.max([np.abs(block).max(0) for block in blocks()], axis=0)
     unit = np.where(largest > 0, largest, 1.0)  # squares of 1e200 are not finite
