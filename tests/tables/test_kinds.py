@@ -169,6 +169,24 @@ HUNDRED = [str(number % 7) for number in range(100)]
             "left out: 30 different texts in 30 rows; numbers must stand alone: remove "
             "the unit in '$ 0'",
         ),
+        *[
+            (
+                cells,
+                "identifier",
+                "left out: 3 whole numbers beyond 2^53 that are alike to 16 digits; "
+                "name it in --categorical if they are names",
+            )
+            for cells in (
+                [2**60 + i % 3 for i in range(9)],
+                [str(2**60 + i) for i in range(3)],
+            )
+        ],
+        (
+            [2**60 + 100 * i for i in range(30)],
+            "number",
+            "number; another whole number in every row: --drop it if it is an "
+            "identifier",
+        ),
         (
             ["1,234", "1,235"] * 4,
             "category",

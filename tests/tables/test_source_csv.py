@@ -40,6 +40,7 @@ READ = {
     "quotes": ('"a","b"\n"1","x"\n', ["1", "x"]),
     "quoted delimiter": ('a,b\n"1","x,;y"\n', ["1", "x,;y"]),
     "quoted feed": ('a,b\n"1","x\ny"\n', ["1", "x\ny"]),
+    "a letter": ('a,b\n1,"Hi,\nyes, a\nb, c\n"\n', ["1", "Hi,\nyes, a\nb, c"]),
     "doubled quote": ('a,b\n1,"x ""y"""\n', ["1", 'x "y"']),
     "an inch": ('a,b\n1,5" x\n', ["1", '5" x']),
     "umlauts": ("a,b\nä,größe\n", ["ä", "größe"]),
@@ -170,7 +171,7 @@ def test_the_stream_looks_at_what_passes(tmp_path: Path) -> None:
     with ByteStream(put(tmp_path, 'ä"b'), packed=False) as stream:
         pieces = [stream.read(1) for _ in range(5)]
         assert b"".join(pieces).decode() == 'ä"b'
-        assert (stream.taken, stream.odd_quotes) == (4, True)
+        assert (stream.taken, stream.quotes) == (4, 1)
         assert [stream.share(count) for count in (0, 1, 2, 99)] == [0, 0.25, 0.5, 1]
         assert not stream.closed
     assert stream.closed

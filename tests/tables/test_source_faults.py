@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,13 @@ import pytest
 
 from calibrant._checks import InputError
 from calibrant.tables import _csv as csv_module
+from calibrant.tables import _csv_stream as stream_module
 from calibrant.tables import open_source, require_rows
 
 LONG = "x" * 5_000
+ROWS = "".join(f"{i},t{i},{i * 2},{i * 3}\n" for i in range(60))
+STRAY = ROWS.replace(",t10,", ',"t10,').replace(",t45,", ",{}t45{},")
+SWALLOWED = r"own.csv, lines 12 to 47, column 'b': a quote is .* again 35 lines below"
 MANY = "".join(f"{i},{i * 7919 % 10007}\n" for i in range(200_000))
 
 FAULTS = {
@@ -39,6 +44,11 @@ FAULTS = {
     "title": (b"My table\na,b\n1,2\n", r"row 1: .* has 2\. Check that the first line"),
     "open quote": (b'a,b\n1,2\n3,"x\n4,5\n', r"row 2: a quote is opened and not"),
     "stray quote": (b'a,b\n1,"x\n2,"y"\n3,z\n', r"row 1: text stands behind a closing"),
+    "stray quotes": (f"a,b,c,y\n{STRAY.format('', chr(34))}".encode(), SWALLOWED),
+    "two openings": (
+        f"a,b,c,y\n{STRAY.format(chr(34), '')}".replace("\n", "\r\n").encode(),
+        SWALLOWED,
+    ),
     "NUL": (b"a,b\n1,2\n3,\x004\n", r"own.csv, row 2, column 'b': .* a NUL byte"),
     "NUL in header": (b"a,b\x00\n" + b"1,2\n" * 9, r"name of column 2 holds a NUL"),
     "Latin-1": (b"a,b\n1,x\n\nc,gr\xf6\n", r"row 2, column 'b': .* UTF-8.* 0xF6"),
@@ -84,6 +94,18 @@ def test_one_line_says_what_is_wrong(tmp_path: Path, case: str) -> None:
     with pytest.raises(InputError, match=pattern):
         open_source(path).read()
     assert message_of(path).startswith(str(path))
+
+
+def test_a_small_gzip_file_must_not_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_module, "MOST_UNPACKED", 1 << 18)
+    text = b"a,b\n" + b"1,2\n" * 500_000
+    packed = put(tmp_path, gzip.compress(text), "own.csv.gz")
+    assert re.search(r"may become 200 times.* \(gunzip\)", message_of(packed))
+    assert open_source(put(tmp_path, text)).read().num_rows == 500_000
+    ordinary = put(tmp_path, gzip.compress(f"a,b\n{MANY}".encode()), "own.csv.gz")
+    assert open_source(ordinary).read().num_rows == 200_000
 
 
 @pytest.mark.parametrize(

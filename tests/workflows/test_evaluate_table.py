@@ -67,6 +67,14 @@ def test_notes_count_rows_that_have_a_target(fitted: TableFit) -> None:
     assert not [note for note in done.notes if "garden" in note]
 
 
+def test_ids_beyond_floats_stay_apart(fitted: TableFit) -> None:
+    ids = [2**60 + place % 3 for place in range(120)]
+    table = homes(120, seed=8).append_column("site", pa.array(ids))
+    done = evaluate_table(fitted.model, table, by=["site"], progress=False)
+    found = {group.label for group in done.card.groups["site"]}
+    assert found == {str(2**60 + place) for place in range(3)}
+
+
 def test_missing_targets_are_left_out_and_text_is_refused(fitted: TableFit) -> None:
     table = homes(60, seed=9)
     prices = table["price"].to_pylist()

@@ -183,6 +183,36 @@ def test_what_was_set_aside_teaches_nothing(fitted: TableFit) -> None:
     )
 
 
+@pytest.mark.parametrize("held", [True, False], ids=["held", "learned"])
+@pytest.mark.parametrize(("column", "value"), [("a", 1e12), ("y", -9999.0)])
+def test_one_wild_cell_ruins_nothing(column: str, value: float, held: bool) -> None:
+    random = np.random.default_rng(0)
+    a, b, noise = random.uniform(size=(3, 200))
+    table = {"a": a, "b": b, "y": 3 * a + b + 0.2 * noise}
+    settings: dict[str, Any] = {"epochs": 30, "members": 1, "folds": 2}
+    settings |= {"hidden": (16,), "learning_rate": 0.02, "progress": False}
+    calm = fit_table(table, target="y", **settings)
+    assert calm.notes == ()
+    assert calm.card is not None
+    row = int(np.flatnonzero(np.isin(table["y"], calm.card.rows["y"]) == held)[1])
+    table[column][row] = value
+    done = fit_table(table, target="y", **settings)
+    assert done.card is not None
+    assert done.card["r2"] > 0.6
+    (note,) = done.notes
+    assert f"row {row + 1}, column {column!r}" in note
+    assert ("the target -9999 is beyond any reason" in note) == (column == "y")
+    assert done.card.n + done.model.about["rows"] == (199 if column == "y" else 200)
+
+
+def test_wild_targets_are_learned_if_asked() -> None:
+    table = {"x": np.arange(60.0), "y": np.append(np.arange(59.0), -9999)}
+    done = fit_table(table, target="y", keep_outliers=True, test=0, **TINY)
+    assert done.model.about["rows"] == 60
+    (note,) = done.notes
+    assert "1 of 60 targets are beyond any reason and are learned as they are" in note
+
+
 def test_the_folder_holds_model_and_report(fitted: TableFit, folder: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["arrays.safetensors", "model.json", "report.html"]

@@ -89,6 +89,14 @@ def fit(
             rich_help_panel=_COLUMNS,
         ),
     ] = None,
+    keep_outliers: Annotated[
+        bool,
+        typer.Option(
+            "--keep-outliers",
+            help="Learn also from targets beyond any reason, as -9999.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = False,
     test: Annotated[
         float | None,
         typer.Option(
@@ -198,6 +206,7 @@ def fit(
         time=time_column,
         group=group,
         day_first=day_first,
+        keep_outliers=keep_outliers,
         style=style,
         seed=seed,
         overwrite=force,

@@ -19,7 +19,7 @@ from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._design import Design, Unit
 from calibrant.estimator._folds import Blocks, Labels
 from calibrant.estimator._members import Architecture, Members
-from calibrant.estimator._standardize import center_and_scale
+from calibrant.estimator._standardize import center_and_scale, feature_limits
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
@@ -153,7 +153,8 @@ def fit_members(
     random = np.random.default_rng(seed)
     count = len(design.rows)
     device, by = torch.device(options.pop("device")), options.pop("by", train)
-    inputs = center_and_scale(table.x)
+    limits = feature_limits(table.x) if architecture.clip_features else None
+    inputs = center_and_scale(table.x, limits=limits)
     networks = architecture.build(table.x.shape[1], count, generator)
     networks = [network.to(device) for network in networks]
     transforms, targets, standardized = _targets(table, design, architecture)
@@ -161,6 +162,7 @@ def fit_members(
         architecture,
         networks,
         inputs=inputs,
+        limits=limits,
         targets=targets,
         transforms=transforms,
         bounds=table.first_bounds,

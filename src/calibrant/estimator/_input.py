@@ -10,6 +10,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from calibrant._checks import ArrayLike, InputError
 from calibrant.estimator._fitting import Table
 from calibrant.estimator._folds import Blocks, linked_rows
+from calibrant.estimator._standardize import usual_range
 from calibrant.metrics.target_grid import detect_grid
 
 __all__ = ["check_arrays", "read_features", "read_table"]
@@ -126,6 +127,16 @@ def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
             "only, fewer digits than float64 keeps: quantiles and intervals would be "
             f"rounded. Subtract {np.median(target):.3g} from all targets, and add it "
             "to what is predicted.",
+            UserWarning,
+            stacklevel=4,
+        )
+    low, high = usual_range(target)
+    wild = target[(target < low) | (target > high)]
+    if len(wild):
+        warnings.warn(
+            f"{len(wild)} of {len(target)} targets are beyond any reason and are "
+            f"learned as they are: the first is {wild[0]:g}, the others are {low:g} to "
+            f"{high:g}. Leave such rows out unless they are true.",
             UserWarning,
             stacklevel=4,
         )

@@ -53,12 +53,15 @@ class Architecture:
         Replace a mixture by the normal law of its moments, as the paper does.
     transform
         Of the target, a name from ``TRANSFORMS`` or an object; None for none.
+    clip_features
+        Whether features far outside of those of the training are clipped.
     """
 
     network: str | Callable[[int], nn.Module]
     options: dict[str, Any] = field(default_factory=dict)
     moment_matched: bool = False
     transform: str | TargetTransform | None = None
+    clip_features: bool = True
 
     @property
     def stacked(self) -> bool:
@@ -145,6 +148,9 @@ class Members:
         Of each member's targets; members that share one hold the same object.
     bounds
         Where the law of some members together is cut, or None.
+    limits
+        Least and largest value of each feature, each of shape ``(d,)``; others are
+        clipped. None for none.
     """
 
     def __init__(
@@ -156,9 +162,11 @@ class Members:
         targets: tuple[Array, Array],
         transforms: Sequence[TargetTransform | None],
         bounds: tuple[float, float] | None = None,
+        limits: tuple[Array, Array] | None = None,
     ) -> None:
         self.architecture, self.networks = architecture, list(networks)
         self.inputs, self.transforms, self.bounds = inputs, list(transforms), bounds
+        self.limits = limits
         self.target_center = torch.from_numpy(targets[0]).unsqueeze(1)
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
@@ -178,7 +186,8 @@ class Members:
             for start in range(0, len(x), BLOCK):
                 rows = slice(start, start + BLOCK)
                 # Halves, because the difference of two numbers of 1e308 is none.
-                block = (x[rows] / 2 - center / 2) / (scale / 2)
+                block = x[rows] if self.limits is None else x[rows].clip(*self.limits)
+                block = (block / 2 - center / 2) / (scale / 2)
                 ready[rows] = block.clip(-_FARTHEST, _FARTHEST)
         return torch.from_numpy(ready).to(device)
 

@@ -122,7 +122,13 @@ def architecture_of(model: "CalibratedRegressor") -> Architecture:
     if model.network == "mc_dropout":
         options |= {"dropout": model.dropout, "passes": model.passes}
     matched = model.law == "moment_matched"
-    return Architecture(model.network, options, matched, model.target_transform)
+    return Architecture(
+        model.network,
+        options,
+        moment_matched=matched,
+        transform=model.target_transform,
+        clip_features=bool(model.clip_features),
+    )
 
 
 def recipe_of(model: "CalibratedRegressor", strength: float, rows: int) -> Recipe:
@@ -179,6 +185,7 @@ def paper_settings(network: str) -> dict[str, Any]:
         "passes": 10,
         "law": "moment_matched",
         "target_transform": None,
+        "clip_features": False,
         "bounds": None,
         "loss": "nll",
         "regularizer": "cumulative_kl",

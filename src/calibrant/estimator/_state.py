@@ -48,6 +48,9 @@ def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str
         "targets.center": members.target_center.squeeze(1),
         "targets.scale": members.target_scale.squeeze(1),
     }
+    if members.limits is not None:
+        low, high = (torch.from_numpy(each) for each in members.limits)
+        arrays |= {"inputs.low": low, "inputs.high": high}
     for number, network in enumerate(members.networks):
         for name, values in network.state_dict().items():
             arrays[f"networks.{number}.{name}"] = values
@@ -108,6 +111,9 @@ def restored_model(
         targets=(arrays["targets.center"].numpy(), arrays["targets.scale"].numpy()),
         transforms=[distinct[place] for place in places],
         bounds=bounds if state["cut_first"] else None,
+        limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
+        if "inputs.low" in arrays
+        else None,
     )
     units = _restored_units(state["units"], len(places))
     recalibrators = tuple(
@@ -162,13 +168,17 @@ def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN
 
 def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
     """Refuse scales of another shape or of 0, and numbers that are none."""
-    for part, shape in (("inputs", (features,)), ("targets", (members,))):
-        for name in (f"{part}.center", f"{part}.scale"):
-            if tuple(arrays[name].shape) != shape:
-                raise InputError(
-                    f"its array {name} must have shape {shape}, it has "
-                    f"{tuple(arrays[name].shape)}."
-                )
+    limits = ("inputs.low", "inputs.high")
+    shapes = dict.fromkeys(("inputs.center", "inputs.scale"), (features,))
+    shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
+    if any(name in arrays for name in limits):
+        shapes |= dict.fromkeys(limits, (features,))
+    for name, shape in shapes.items():
+        if tuple(arrays[name].shape) != shape:
+            raise InputError(
+                f"its array {name} must have shape {shape}, it has "
+                f"{tuple(arrays[name].shape)}."
+            )
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise InputError(f"its array {name!r:.60} must be finite, and it is not.")

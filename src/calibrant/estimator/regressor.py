@@ -71,6 +71,10 @@ class CalibratedRegressor(
     target_transform
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
         law is that of the target itself, and so is its likelihood.
+    clip_features
+        Show the networks no feature beyond the range of the training by more than that
+        range: it counts as the limit. A few training cells beyond any reason, as 1e12
+        among numbers of order 1, do not count as its range. False for none of it.
     bounds
         Least and largest possible target, None for none. Laws are cut there and scaled
         up before the recalibration. If targets stand on a bound, the law has mass of
@@ -205,6 +209,7 @@ class CalibratedRegressor(
         passes: int = 20,
         law: Literal["mixture", "moment_matched"] = "mixture",
         target_transform: str | TargetTransform | None = None,
+        clip_features: bool = True,
         bounds: tuple[float, float] | None = None,
         loss: str | Score = "nll",
         regularizer: str | Regularizer = "cumulative_kl",
@@ -243,6 +248,7 @@ class CalibratedRegressor(
         self.passes = passes
         self.law = law
         self.target_transform = target_transform
+        self.clip_features = clip_features
         self.bounds = bounds
         self.loss = loss
         self.regularizer = regularizer

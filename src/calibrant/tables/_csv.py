@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
-from calibrant.tables._csv_fault import find_fault
+from calibrant.tables._csv_fault import find_fault, swallowed_rows
 from calibrant.tables._csv_look import look_at
 from calibrant.tables._csv_stream import ByteStream, NoTextError
 from calibrant.tables._errors import input_error, one_line
@@ -87,7 +88,7 @@ class CsvReader:
                 for number, block in enumerate(self._blocks(stream, places), 1):
                     yield block, stream.share(number)
                 # pyarrow takes the end of the file for the end of an open quote.
-                if stream.odd_quotes and (text := self._look_again()):
+                if stream.quotes % 2 and (text := self._look_again()):
                     raise input_error(text)
         except (pa.ArrowException, NoTextError) as error:
             raise self._fault(error) from error
@@ -114,7 +115,17 @@ class CsvReader:
                 return  # not a byte below the header
             with reader:
                 for block in reader:
+                    if stream.quotes:
+                        self._check_quotes(block, places)
                     yield self._tidy(block, places)
+
+    def _check_quotes(self, block: pa.RecordBatch, places: Sequence[int]) -> None:
+        """Refuse cells that hold rows of the table, between two stray quotes."""
+        for place, column in zip(places, block.columns, strict=True):
+            lines = column.filter(pc.match_substring_regex(column, r"[\r\n]"))
+            for cell in lines.drop_null().to_pylist():
+                if text := swallowed_rows(self._path, self._look, cell, place):
+                    raise input_error(f"{self._name}{text}")
 
     def _tidy(self, block: pa.RecordBatch, places: Sequence[int]) -> pa.RecordBatch:
         cells = [tidy_text(column, self.style) for column in block.columns]

@@ -3,6 +3,7 @@
 import codecs
 import csv
 import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from calibrant.tables._csv_look import Look
 from calibrant.tables._csv_stream import ByteStream
 from calibrant.tables._errors import shown
 
-__all__ = ["find_fault"]
+__all__ = ["find_fault", "swallowed_rows"]
+
+# Delimiters in the inner lines of a cell that are no accident.
+_MANY_MARKS = 4
 
 
 def find_fault(path: Path, look: Look, *, longest: int) -> str | None:
@@ -44,6 +48,49 @@ def find_fault(path: Path, look: Look, *, longest: int) -> str | None:
                 lines.taken()
         except csv.Error as error:
             return _quote(row + 1, str(error))
+    return None
+
+
+def swallowed_rows(path: Path, look: Look, cell: str, place: int) -> str | None:
+    """Say that a cell holds rows of the table between two stray quotes, if it does.
+
+    All of its lines are then cut into as many cells as the rows are.
+
+    Parameters
+    ----------
+    path, look
+        As for :func:`find_fault`.
+    cell
+        With line feeds in it.
+    place
+        Of its column.
+    """
+    first, *inner, last = re.split("\r\n|\r|\n", cell)
+    mark, marks = str(look.style.delimiter), len(look.columns) - 1
+    if len(inner) * marks < _MANY_MARKS or any(x.count(mark) != marks for x in inner):
+        return None
+    if (first.count(mark), last.count(mark)) != (marks - place, place):
+        return None
+    line = _line_of(path, look, first, inner[0])
+    between = f", lines {line:,} to {line + len(inner) + 1:,}" if line else ""
+    return (
+        f"{between}, column {shown(look.columns[place])}: a quote is opened and closed "
+        f"again {len(inner) + 1:,} lines below, and the lines between look like rows "
+        "of the table. Remove both quotes, or save the table as Parquet if that is "
+        "one cell."
+    )
+
+
+def _line_of(path: Path, look: Look, first: str, second: str) -> int | None:
+    """Return the number in the file of the line that ends so, before this one."""
+    with ByteStream(path, packed=look.packed) as stream:
+        above = len(stream.take(look.start).splitlines())
+        before = ""
+        for number, line in enumerate(_split(stream, 1 << 20), above):
+            text = line.rstrip("\r\n")
+            if text == second and before.endswith(first):
+                return number
+            before = text
     return None
 
 

@@ -7,7 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from calibrant.tables._errors import input_error
+
 __all__ = ["ByteStream", "NoTextError", "is_packed"]
+
+#: Bytes that any gzip file may become, and times its size that it may above them: more
+#: than any table needs, and few enough that a small file cannot fill the memory.
+MOST_UNPACKED = 1 << 26
+MOST_TIMES = 200
 
 
 class NoTextError(Exception):
@@ -32,13 +39,15 @@ class ByteStream:
     """
 
     def __init__(self, path: Path, *, packed: bool) -> None:
-        self._raw = path.open("rb")
+        self._path, self._raw = path, path.open("rb")
         self._size = max(os.fstat(self._raw.fileno()).st_size, 1)
         self._file = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
         self._shares = [0.0]
         self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._most = max(MOST_UNPACKED, MOST_TIMES * self._size) if packed else None
+        self._unpacked = 0
         self.taken = 0
-        self.odd_quotes = False
+        self.quotes = 0
 
     def __enter__(self) -> Self:
         return self
@@ -53,7 +62,15 @@ class ByteStream:
 
     def take(self, count: int) -> bytes:
         """Return the next bytes whatever they are; none at the end."""
-        return self._file.read(count)
+        data = self._file.read(count)
+        self._unpacked += len(data)
+        if self._most is not None and self._unpacked > self._most:
+            raise input_error(
+                f"{self._path}: a gzip file may become {MOST_TIMES} times its size, "
+                "and this one becomes more. If you trust it, unpack it yourself "
+                "(gunzip) and give the unpacked file."
+            )
+        return data
 
     def read(self, count: int) -> bytes:
         """Return the next bytes if they are text in UTF-8; none at the end."""
@@ -67,7 +84,7 @@ class ByteStream:
         if b"\0" in data:
             raise NoTextError("it holds NUL bytes")
         self.taken += len(data)
-        self.odd_quotes ^= data.count(b'"') % 2 == 1
+        self.quotes += data.count(b'"')
         self._shares.append(min(self._raw.tell() / self._size, 1.0))
         return data
 

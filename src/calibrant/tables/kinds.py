@@ -22,6 +22,8 @@ __all__ = ["learn_kind", "learn_time"]
 
 ENOUGH = 0.9
 """The share of the cells that must fit for a column of text to be of a kind."""
+EXACT = 2.0**53
+"""Whole numbers from here on are not all different as floats."""
 
 _COUNTER = "; another whole number in every row: --drop it if it is an identifier"
 
@@ -100,6 +102,12 @@ def _number(sample: Sample, parsed: Parsed) -> Column:
         return sample.left_out("empty", "no cell has a finite value")
     low, high, fill = float(values.min()), float(values.max()), median(values)
     flag = values.size < len(parsed.values)
+    if low == high and abs(low) >= EXACT and sample.different > 1:
+        return sample.left_out(
+            "identifier",
+            f"{sample.different:,} whole numbers beyond 2^53 that are alike to 16 "
+            "digits; name it in --categorical if they are names",
+        )
     if low == high and not flag:
         return sample.left_out(
             "constant", f"the same value in all these rows, {written(low)}"
@@ -111,15 +119,16 @@ def _number(sample: Sample, parsed: Parsed) -> Column:
         )
         return sample.column("number", parsed, done=done, rule=rule)
     done = f"number{sample.gaps(parsed, f'the median {written(fill)}')}"
-    if _is_counter(values):
+    if _is_counter(values, sample):
         done += _COUNTER
     return sample.column("number", parsed, done=done, rule=rule)
 
 
-def _is_counter(values: FloatArray) -> bool:
+def _is_counter(values: FloatArray, sample: Sample) -> bool:
     if len(values) < 20 or (np.floor(values) != values).any():
         return False
-    return len(np.unique(values)) == len(values)
+    exact = np.abs(values).max() < EXACT
+    return (len(np.unique(values)) if exact else sample.different) == len(values)
 
 
 def _boolean(sample: Sample, parsed: Parsed) -> Column:

@@ -187,9 +187,15 @@ def _numbers(names: npt.NDArray[Any], source: Source) -> npt.NDArray[Any]:
 
     cells = pa.array([None if each == _MISSING else each for each in names])
     try:
-        return read_target(cells, target="", name=source.name, style=source.style)
+        numbers = read_target(cells, target="", name=source.name, style=source.style)
     except InputError:
         return names
+    # Whole numbers beyond 2^53 may be different and yet the same float.
+    alike = (
+        len(np.unique(numbers)) < len(set(names))
+        and np.nanmax(np.abs(numbers)) >= 2**53
+    )
+    return names if alike else numbers
 
 
 def _names(column: Any) -> npt.NDArray[Any]:  # noqa: ANN401

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant.estimator._folds import Blocks, linked_rows
+from calibrant.estimator._standardize import usual_range
 from calibrant.tables import (
     Roles,
     Source,
@@ -18,7 +19,8 @@ from calibrant.tables import (
     read_times,
     require_rows,
 )
-from calibrant.tables._words import amount
+from calibrant.tables._errors import shown
+from calibrant.tables._words import amount, written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,7 +37,7 @@ _MOSTLY = 0.9
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table, read; ``known`` are those of its rows that have a target."""
+    """A table, read; ``known`` are those of its rows that have a target to learn."""
 
     source: Source
     target: str
@@ -45,9 +47,25 @@ class TrainingTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is said of the rows without a target."""
-        lost = self.data.num_rows - len(self.known)
-        return (f"{amount(lost, 'row')} without a target: left out.",) if lost else ()
+        """What is said of the rows that are left out."""
+        notes = []
+        lost = int(np.isnan(self.y).sum())
+        if lost:
+            notes.append(f"{amount(lost, 'row')} without a target: left out.")
+        wild = np.setdiff1d(np.flatnonzero(~np.isnan(self.y)), self.known)
+        if len(wild):
+            first, known = wild[0], self.y[self.known]
+            more = (
+                f" (and {amount(len(wild) - 1, 'more row')})" if len(wild) > 1 else ""
+            )
+            notes.append(
+                f"{self.source.name}, row {first + 1:,}, column {shown(self.target)}: "
+                f"the target {written(self.y[first])} is beyond any reason and left "
+                f"out{more}; the others are {written(known.min())} to "
+                f"{written(known.max())}. Correct it, or learn from it as it is with "
+                "--keep-outliers."
+            )
+        return tuple(notes)
 
     def column(self, name: str) -> Any:  # noqa: ANN401  (of pyarrow)
         """Return one column, if there is one of that name."""
@@ -71,13 +89,19 @@ def read_training_table(
     table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
     target: str,
     style: Style | None,
+    *,
+    keep_outliers: bool = False,
 ) -> TrainingTable:
-    """Read all of a table, and its target as numbers."""
+    """Read all of a table, and its target as numbers; leave wild targets out."""
     source = open_source(table, style=style, expect=[target])
     data = source.read()
     require_rows(data, name=source.name)
     y = read_target(data[target], target=target, name=source.name, style=source.style)
-    return TrainingTable(source, target, data, np.flatnonzero(~np.isnan(y)), y)
+    known = ~np.isnan(y)
+    if known.any() and not keep_outliers:
+        low, high = usual_range(y[known])
+        known &= (y >= low) & (y <= high)
+    return TrainingTable(source, target, data, np.flatnonzero(known), y)
 
 
 def cut_rows(rows: TrainingTable, roles: Roles, share: float, seed: int) -> Cut:

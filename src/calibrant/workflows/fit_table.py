@@ -28,7 +28,8 @@ from calibrant.tables import (
     open_source,
     read_times,
 )
-from calibrant.tables._words import amount
+from calibrant.tables._errors import shown
+from calibrant.tables._words import amount, written
 from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
@@ -157,6 +158,7 @@ def fit_table(
     time: str | None = None,
     group: str | None = None,
     day_first: bool | None = None,
+    keep_outliers: bool = False,
     style: Style | None = None,
     seed: int = 0,
     overwrite: bool = False,
@@ -201,6 +203,9 @@ def fit_table(
         measure on are the latest ones, of groups that are not learned from.
     day_first
         Whether 03/04/2025 is the third of April; None finds out where it can.
+    keep_outliers
+        Learn also from targets beyond any reason (-9999 where the others are of order
+        1). They are left out otherwise, and a note names the first of them.
     style
         How a text file is written; None finds out.
     seed
@@ -242,7 +247,9 @@ def fit_table(
         group=group,
         day_first=day_first,
     )
-    rows = read_training_table(table, as_name(target, what="target"), style)
+    rows = read_training_table(
+        table, as_name(target, what="target"), style, keep_outliers=keep_outliers
+    )
     cut = cut_rows(rows, roles, share, seed)
     encoder = learn_columns(rows, cut, roles)
     other = _test_source(test_table, style, rows, encoder)
@@ -303,7 +310,7 @@ def _encoded(
         rows.data,
         name=name,
         findings=findings,
-        used=~np.isnan(rows.y),
+        used=np.isin(np.arange(len(rows.y)), rows.known),
         style=rows.source.style,
     )
     unusual = _only_held(findings, encoder)
@@ -362,7 +369,7 @@ def _train(
     x: Array,
 ) -> tuple[TableModel, tuple[str, ...]]:
     """Train the regressor on its part of all rows, encoded."""
-    x, y = x[cut.learned], rows.y[cut.learned]
+    whole, x, y = x, x[cut.learned], rows.y[cut.learned]
     times = None if cut.times is None else cut.times[cut.learned]
     groups = None if cut.groups is None else cut.groups[cut.learned]
     trend, said = None, ""
@@ -376,6 +383,7 @@ def _train(
         except KeyboardInterrupt:
             if not hasattr(regressor, "model_"):
                 raise  # there is no best model so far
+    notes += _clipped(rows, whole, encoder, regressor.model_.members.limits)
     about = how_made(rows.source, regressor, rows=len(cut.learned), command=command)
     return replace(model, about=about), tuple(notes)
 
@@ -402,6 +410,33 @@ def _only_held(findings: Findings, encoder: TableEncoder) -> list[str]:
         told = {"bad": column.bad, "missing": column.missing + column.bad}
         if found.what == "unknown" or told.get(found.what) == 0:
             lines.append(found.line())
+    return lines
+
+
+def _clipped(
+    rows: TrainingTable,
+    x: Array,
+    encoder: TableEncoder,
+    limits: tuple[Array, Array] | None,
+) -> list[str]:
+    """Name the first cell of each feature that lies beyond what the model looks at."""
+    lines: list[str] = []
+    if limits is None:
+        return lines
+    for name, column, low, high in zip(
+        encoder.feature_names, x.T, *limits, strict=True
+    ):
+        seen = column[rows.known].clip(low, high)
+        places = rows.known[seen != column[rows.known]]
+        if not len(places):
+            continue
+        first = places[0]
+        more = f", as do {len(places) - 1:,} more" if len(places) > 1 else ""
+        lines.append(
+            f"{rows.source.name}, row {first + 1:,}, column {shown(name)}: "
+            f"{written(column[first])} is far from the other rows and counts as "
+            f"{written(column[first].clip(low, high))}{more}. Correct it if wrong."
+        )
     return lines
 
 

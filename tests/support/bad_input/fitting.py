@@ -85,7 +85,12 @@ _TARGET = (
     _refused(
         "a target too large for a number", houses({(7, "price"): "1e999"}), "row 7"
     ),
-    _refused("a target of 300 digits", houses({(7, "price"): "9" * 300}), "unit"),
+    _refused(
+        "a target of 300 digits, kept",
+        houses({(7, "price"): "9" * 300}),
+        "unit",
+        "--keep-outliers",
+    ),
     _refused(
         "a target of 100,000 characters", houses({(7, "price"): "x" * 100_000}), "row 7"
     ),
@@ -97,6 +102,11 @@ _TARGET = (
         "rows without a target",
         houses({(7, "price"): "", (9, "price"): "NA"}),
         "2 rows without a target",
+    ),
+    _handled(
+        "a target beyond any reason",
+        houses({(7, "price"): "-9999"}),
+        "row 7, column 'price'",
     ),
 )
 _FEATURES = (
@@ -121,6 +131,11 @@ _FEATURES = (
         "a text in a column of numbers", houses({(7, "size"): "big"}), "big", "size"
     ),
     _handled("an infinite number", houses({(7, "size"): "-inf"}), "-inf", "size"),
+    _handled(
+        "a number beyond any reason",
+        houses({(7, "size"): "1e12"}),
+        "row 7, column 'size'",
+    ),
     _handled(
         "a date that is none", houses({(7, "day"): "2024-02-31"}), "2024-02-31", "day"
     ),

@@ -77,6 +77,11 @@ READING = (
     ),
     _refused("a row with too few cells", "".join([*LINES[:9], "1,2\n"]), "row 9"),
     _refused("an unclosed quote", houses({(7, "zone"): '"north'}), "quote"),
+    _refused(
+        "two stray quotes with rows between",
+        houses({(7, "zone"): '"north', (20, "zone"): 'north"'}),
+        "look like rows",
+    ),
     _refused("a web page that was renamed", "<!DOCTYPE html>\n<p>no</p>\n", "web page"),
     _refused("JSON that was renamed", '[{"size": 1, "price": 2}]\n', "JSON"),
     _refused(

@@ -134,6 +134,10 @@ def outputs_of(features: Value, members: Members) -> Outputs:
             f"head={head!r}. Export your own module with torch.onnx, or use save() "
             "and calibrant.load(folder, network=...)."
         )
+    if members.limits is not None:
+        low, high = members.limits
+        features = features.graph.add("Max", features, low)
+        features = features.graph.add("Min", features, high)
     center, scale = members.inputs
     ready = (features * 0.5 - center / 2) / (scale / 2)
     ready = ready.clip(-_FARTHEST, _FARTHEST).cast(np.float32)
