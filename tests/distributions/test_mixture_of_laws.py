@@ -385,3 +385,12 @@ def test_errors_say_what_to_do() -> None:
         Mixture(normal(), [1.5, -0.5, 0.0])
     with pytest.raises(InputError, match=r"weights must have shape \(3,\)"):
         Mixture(normal(), [0.5, 0.5])
+
+
+def test_the_rounding_of_weights_does_not_exceed_1() -> None:
+    weights = [100 / 480, *[95 / 480] * 4]
+    law = Mixture([Gaussian([0.0], 1.0) for _ in weights], weights)
+    for end, name in ((50.0, "cdf"), (-50.0, "survival")):
+        value = torch.tensor([end])
+        assert float(getattr(law, name)(value)) == 1.0
+        assert float(getattr(law.pit(value), name)) == 1.0

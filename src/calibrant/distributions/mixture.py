@@ -148,6 +148,10 @@ class Mixture(AbstractDistribution):
             total = total + weight * torch.where(used, part, 0.0)
         return total
 
+    def _share(self, parts: Iterable[Tensor]) -> Tensor:
+        """Weighted sum of probabilities; its rounding must not exceed 1."""
+        return self._average(parts).clamp_max(1.0)
+
     def _log_average(self, logs: Iterable[Tensor]) -> Tensor:
         """Logarithm of the weighted sum of exponentials."""
         each = torch.stack(list(logs))
@@ -156,10 +160,10 @@ class Mixture(AbstractDistribution):
         return log_sum(self._weights.reshape(shape), each)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        return self._average(law._cdf(value) for law in self._laws)
+        return self._share(law._cdf(value) for law in self._laws)
 
     def _survival(self, value: Tensor) -> Tensor:
-        return self._average(law._survival(value) for law in self._laws)
+        return self._share(law._survival(value) for law in self._laws)
 
     def _pit(self, value: Tensor) -> PitValues:
         return self._join([law._pit(value) for law in self._laws])
@@ -178,8 +182,8 @@ class Mixture(AbstractDistribution):
 
     def _join(self, each: list[PitValues]) -> PitValues:
         """PIT values of the mixture from those of its components."""
-        cdf = self._average(pit.cdf for pit in each)
-        survival = self._average(pit.survival for pit in each)
+        cdf = self._share(pit.cdf for pit in each)
+        survival = self._share(pit.survival for pit in each)
         lower, upper = cdf.clamp_max(0.5), survival.clamp_max(0.5)
         # Near 1 the sum of the logarithms knows less than the other tail.
         log_cdf = torch.where(
