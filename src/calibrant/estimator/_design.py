@@ -1,4 +1,4 @@
-"""Who learns from which rows, and which rows tell how well."""
+"""Which rows each member learns from, and which rows teach the map."""
 
 import warnings
 from collections.abc import Callable
@@ -9,50 +9,40 @@ import numpy as np
 from calibrant._checks import InputError
 from calibrant.estimator._folds import Blocks, Labels
 
-__all__ = ["DESIGNS", "Design", "Unit", "design_for"]
+__all__ = ["DESIGNS", "Design", "design_for"]
 
 # A fold with more than this share of the rows, or twice its part, leaves too few.
 _LARGEST_FOLD = 0.75
-# A row's law must come from this many members that have not seen it.
-_FEWEST_UNSEEN = 2
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Members whose mixture is one law, which has one recalibrator.
-
-    Attributes
-    ----------
-    members
-        Numbers of its members.
-    calibration
-        Rows whose PIT values the recalibrator learns from; empty for none.
-    weight
-        Share in the predicted mixture.
-    """
-
-    members: tuple[int, ...]
-    calibration: Labels
-    weight: float
 
 
 @dataclass(frozen=True)
 class Design:
-    """The rows of each member, and the units that they make.
+    """The rows of each member, and those of the map.
 
     Attributes
     ----------
     rows
         For each member the rows that it may look at.
-    units
-        What the predicted law is a mixture of.
+    calibration
+        Rows whose PIT values the map learns from; empty for none.
     unseen
-        For out-of-bag laws, which members have not seen which rows, ``(members, n)``.
+        The members that have not seen a row, shape ``(pool, n)``: its out-of-fold
+        distribution is pooled from these. None if all members are asked.
     """
 
     rows: tuple[Labels, ...]
-    units: tuple[Unit, ...]
-    unseen: np.ndarray | None = None
+    calibration: Labels
+    unseen: Labels | None = None
+
+    def weights(self, chosen: tuple[int, ...]) -> np.ndarray | None:
+        """Weights of all members ``(members, n)`` in pools of some unseen ones."""
+        if self.unseen is None:
+            return None
+        n = self.unseen.shape[1]
+        weights = np.zeros((len(self.rows), n))
+        for place in chosen:
+            weights[self.unseen[place], np.arange(n)] += 1 / len(chosen)
+        return weights
 
 
 @dataclass(frozen=True)
@@ -72,75 +62,44 @@ class _Wish:
 
 def _nothing(wish: _Wish) -> Design:
     none = np.empty(0, dtype=np.int64)
-    return _one_unit(wish, wish.all_rows, none)
+    return Design((wish.all_rows,) * wish.members, none)
 
 
 def _train(wish: _Wish) -> Design:
-    return _one_unit(wish, wish.all_rows, wish.all_rows)
+    return Design((wish.all_rows,) * wish.members, wish.all_rows)
 
 
 def _held_out(wish: _Wish) -> Design:
     learned, held_out = wish.blocks.split(wish.all_rows, wish.share, wish.random)
-    return _one_unit(wish, learned, held_out)
+    return Design((learned,) * wish.members, held_out)
 
 
-def _one_unit(wish: _Wish, learned: Labels, calibration: Labels) -> Design:
-    unit = Unit(tuple(range(wish.members)), calibration, 1.0)
-    return Design((learned,) * wish.members, (unit,))
-
-
-def _cross_fit(wish: _Wish) -> Design:
-    folds = wish.blocks.folds(wish.folds, wish.random)
+def _out_of_fold(wish: _Wish) -> Design:
+    """Cut all rows into folds again and again; a member learns without one fold."""
     rows: list[Labels] = []
-    units: list[Unit] = []
-    for fold in range(int(folds.max()) + 1):
-        own = np.flatnonzero(folds == fold)
-        members = tuple(range(len(rows), len(rows) + wish.members))
-        rows += [np.flatnonzero(folds != fold)] * wish.members
-        units.append(Unit(members, own, len(own) / len(folds)))
-    largest = max(unit.weight for unit in units)
-    if largest > min(_LARGEST_FOLD, 2 / len(units)):
+    unseen = np.empty((wish.members, len(wish.blocks.labels)), dtype=np.int64)
+    for partition in range(wish.members):
+        fold_of_row = wish.blocks.folds(wish.folds, wish.random)
+        unseen[partition] = len(rows) + fold_of_row
+        count = int(fold_of_row.max()) + 1
+        rows += [np.flatnonzero(fold_of_row != fold) for fold in range(count)]
+    smallest = 1 - min(len(each) for each in rows) / len(wish.blocks.labels)
+    if smallest > min(_LARGEST_FOLD, 2 / wish.folds):
         warnings.warn(
-            f"one fold holds {largest:.0%} of the rows, because groups or equal "
-            "features are not cut: the members that learn without it see little, and "
-            'their law weighs most. Use smaller groups, or recalibrate_on="held_out".',
+            f"one fold holds {smallest:.0%} of the rows, because groups or equal "
+            "features are not cut: the members that learn without it see little. Use "
+            'smaller groups, or recalibrate_on="held_out".',
             UserWarning,
             stacklevel=6,
         )
-    return Design(tuple(rows), tuple(units))
-
-
-def _out_of_bag(wish: _Wish) -> Design:
-    if wish.blocks.time is not None:
-        raise InputError(
-            'recalibrate_on="out_of_bag" draws random rows, whose neighbors in time '
-            'the other members have seen. With time use "cross_fit" (stretches of '
-            'time) or "held_out" (the latest rows).'
-        )
-    n, rows = len(wish.blocks.labels), []
-    unseen = np.zeros((wish.members, n), dtype=bool)
-    for member in range(wish.members):
-        learned, left_out = wish.blocks.split(wish.all_rows, wish.share, wish.random)
-        rows.append(learned)
-        unseen[member, left_out] = True
-    known = np.flatnonzero(unseen.sum(0) >= _FEWEST_UNSEEN)
-    if len(known) < 0.8 * n:
-        raise InputError(
-            f'recalibrate_on="out_of_bag" needs rows that at least {_FEWEST_UNSEEN} '
-            f"members have not seen; with members={wish.members} and a share of "
-            f"{wish.share:g} left out, only {len(known)} of {n} are. Use about 16 "
-            "members."
-        )
-    unit = Unit(tuple(range(wish.members)), known, 1.0)
-    return Design(tuple(rows), (unit,), unseen)
+    return Design(tuple(rows), wish.all_rows, unseen)
 
 
 DESIGNS: dict[str | None, Callable[[_Wish], Design]] = {
     None: _nothing,
     "train": _train,
     "held_out": _held_out,
-    "cross_fit": _cross_fit,
-    "out_of_bag": _out_of_bag,
+    "out_of_fold": _out_of_fold,
 }
 
 
@@ -162,12 +121,12 @@ def design_for(
     blocks
         The rows.
     members
-        Number of members, of each fold with ``"cross_fit"``.
+        Number of members; with ``"out_of_fold"`` of those that have not seen a row,
+        which makes ``members * folds`` in all.
     folds
-        Number of folds of ``"cross_fit"``.
+        Number of folds of ``"out_of_fold"``.
     share
-        Share of rows that ``"held_out"`` keeps for the map and ``"out_of_bag"`` keeps
-        from each member.
+        Share of rows that ``"held_out"`` keeps for the map.
     random
         Source of random cuts.
     """

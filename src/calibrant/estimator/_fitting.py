@@ -4,6 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,31 +13,43 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._checks import InputError, find_part
-from calibrant.contracts import Recalibrator
+from calibrant.contracts import PitValues, Recalibrator
+from calibrant.distributions._normal import log_normal_cdf, normal_cdf, normal_score
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.censored import Censored
-from calibrant.distributions.mixture import Mixture
-from calibrant.estimator._design import Design, Unit
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.estimator._design import Design
 from calibrant.estimator._folds import Blocks, Labels
-from calibrant.estimator._members import Architecture, Members
+from calibrant.estimator._members import Architecture, Members, conditioned
 from calibrant.estimator._standardize import center_and_scale, feature_limits
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration._base import MapRecalibrator
+from calibrant.recalibration._held_out import pit_of_rows
 from calibrant.training import History, Recipe, TrainingData, train
 
 __all__ = [
     "Fitted",
     "Table",
+    "UnseenPool",
+    "fit_map",
     "fit_members",
-    "fit_recalibrators",
     "fit_recorded",
     "fresh_recalibrator",
-    "unseen_laws",
+    "served_pit",
+    "unseen_pool",
 ]
 
 Array = npt.NDArray[np.float64]
+Pooling = Callable[[list[AbstractDistribution], Array | None], AbstractDistribution]
+
+# Rows that a member is asked about at once, between epochs.
+_CHUNK = 4096
+# Pools of a size that are looked at; the others say hardly more.
+_MOST_POOLS = 12
+# Beyond this float64 has no tail probability.
+_FARTHEST_SCORE = 37.0
 
 
 @dataclass(frozen=True)
@@ -94,34 +107,27 @@ class Table:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model: units of members, each with its recalibrator.
+    """A model: members, and the correction of their pooled distribution.
 
     Attributes
     ----------
     members
         The trained networks.
-    units, recalibrators
-        What the predicted law is a mixture of, and the correction of each.
+    recalibrator
+        The correction, or None.
     bounds
         Where the recalibrated law has mass of its own, or None.
     """
 
     members: Members
-    units: tuple[Unit, ...]
-    recalibrators: tuple[Recalibrator | None, ...]
+    recalibrator: Recalibrator | None
     bounds: tuple[float, float] | None = None
 
     def law(self, x: Array) -> AbstractDistribution:
         """Law of each row ``(n, d)``, batch shape ``(n,)``."""
-        laws = []
-        for unit, recalibrator in zip(self.units, self.recalibrators, strict=True):
-            law = self.members.law(x, unit.members)
-            if recalibrator is not None:
-                corrected: Any = recalibrator.transform(law)
-                law = corrected
-            laws.append(law)
-        weights = [unit.weight for unit in self.units]
-        law = laws[0] if len(laws) == 1 else Mixture(laws, weights)
+        law: Any = self.members.law(x)
+        if self.recalibrator is not None:
+            law = self.recalibrator.transform(law)
         return law if self.bounds is None else Censored(law, *self.bounds)
 
 
@@ -155,22 +161,26 @@ def fit_members(
     device, by = torch.device(options.pop("device")), options.pop("by", train)
     limits = feature_limits(table.x) if architecture.clip_features else None
     inputs = center_and_scale(table.x, limits=limits)
-    networks = architecture.build(table.x.shape[1], count, generator)
+    x = conditioned(table.x, inputs, limits)
+    networks = architecture.build(
+        table.x.shape[1], count, generator, encoding=architecture.encoding(x)
+    )
     networks = [network.to(device) for network in networks]
-    transforms, targets, standardized = _targets(table, design, architecture)
+    transform, targets, standardized = _targets(table, design, architecture)
     members = Members(
         architecture,
         networks,
         inputs=inputs,
         limits=limits,
         targets=targets,
-        transforms=transforms,
+        transform=transform,
         bounds=table.first_bounds,
     )
-    x = members.conditioned(table.x).cpu()
     _standardize_inputs(networks, x, design.rows)
     learned, held_out = list(design.rows), None
-    if recipe.patience is not None:
+    if design.unseen is not None and architecture.stacked:
+        options["judge"] = _PooledScore(x.to(device), standardized, members, design)
+    elif recipe.patience is not None:
         cuts = [table.blocks.split(r, validation_share, random) for r in design.rows]
         learned, held_out = [a for a, _ in cuts], [b for _, b in cuts]
     weights = None
@@ -217,41 +227,64 @@ def _own_source(generator: torch.Generator) -> torch.Generator:
 
 def _targets(
     table: Table, design: Design, architecture: Architecture
-) -> tuple[list[Any], tuple[Array, Array], Tensor]:
-    """Transform and standardize the targets as each member's own rows say."""
-    made: dict[int, tuple[Any, Array, float, float]] = {}
-    shared: dict[Any, Any] = {}
+) -> tuple[Any, tuple[Array, Array], Tensor]:
+    """Transform the targets, and standardize them as each member's own rows say."""
+    transform, z = architecture.fitted_transform(table.y), table.y
+    if transform is not None:
+        z = transform.forward(torch.from_numpy(table.y)).numpy()
+    made: dict[int, tuple[float, float]] = {}
     for rows in design.rows:
-        if id(rows) in made:
-            continue
-        transform = architecture.fitted_transform(table.y[rows])
-        # Members with equal transforms share one, and so make one mixture before it.
-        transform = shared.setdefault(_text(transform), transform)
-        z = table.y
-        if transform is not None:
-            z = transform.forward(torch.from_numpy(table.y)).numpy()
-        center, scale = center_and_scale(z[:, None], rows)
-        made[id(rows)] = (transform, z, float(center[0]), float(scale[0]))
-    each = [made[id(rows)] for rows in design.rows]
-    centers = np.array([part[2] for part in each])
-    scales = np.array([part[3] for part in each])
+        if id(rows) not in made:
+            center, scale = center_and_scale(z[:, None], rows)
+            made[id(rows)] = float(center[0]), float(scale[0])
+    centers, scales = np.array([made[id(rows)] for rows in design.rows]).T
     # Rows that a member does not see may lie farther from its own than float32 reaches.
     most = float(np.finfo(np.float32).max)
     with np.errstate(over="ignore"):
         standardized = [
             np.clip((z - center) / scale, -most, most).astype(np.float32)
-            for _, z, center, scale in each
+            for center, scale in zip(centers, scales, strict=True)
         ]
-    ready = torch.from_numpy(np.stack(standardized))
-    return [part[0] for part in each], (centers, scales), ready
+    return transform, (centers, scales), torch.from_numpy(np.stack(standardized))
 
 
-def _text(transform: Any) -> object:  # noqa: ANN401
-    """What tells transforms apart: all that they learned, or else who they are."""
-    try:
-        return transform.to_json()
-    except (AttributeError, InputError):
-        return id(transform)
+class _PooledScore:
+    """CRPS of each row's pool of unseen members, for the choice of the epoch.
+
+    The pool is taken as normal, with the moments of the mixture. The spread is overfitted
+    long before the mean is, and the map corrects the spread: the CRPS, unlike the
+    likelihood, lets the mean go on learning.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, members: Members, design: Design) -> None:
+        unseen: Any = design.unseen
+        pool, n = unseen.shape
+        # Rows of each member, padded to the longest, and the place of each of a row's
+        # members among all of these.
+        own = [np.nonzero(unseen == member) for member in range(len(design.rows))]
+        longest = max(len(rows) for _, rows in own)
+        rows = np.zeros((len(own), longest), dtype=np.int64)
+        places = np.empty((pool, n), dtype=np.int64)
+        for member, (partition, row) in enumerate(own):
+            rows[member, : len(row)] = row
+            places[partition, row] = member * longest + np.arange(len(row))
+        self._x, self._rows = x, torch.from_numpy(rows).to(x.device)
+        self._places = torch.from_numpy(places)
+        self._center, self._scale = members.target_center, members.target_scale
+        self._y = y[0].double() * self._scale[0] + self._center[0]
+
+    def __call__(self, network: Any) -> float:  # noqa: ANN401
+        """Mean over all rows."""
+        parts = []
+        for rows in self._rows.split(_CHUNK, dim=1):
+            law = network(self._x[rows.reshape(-1)].view(*rows.shape, -1))
+            parts.append(torch.stack([law.mean, law.variance]).double().cpu())
+        mean, variance = torch.cat(parts, -1)
+        mean, variance = mean * self._scale + self._center, variance * self._scale**2
+        mean, variance = (each.flatten()[self._places] for each in (mean, variance))
+        center = mean.mean(0)
+        spread = (variance.mean(0) + mean.var(0, correction=0)).sqrt()
+        return float(Gaussian(center, spread).crps(self._y).mean())
 
 
 def _standardize_inputs(
@@ -274,42 +307,121 @@ def _standardize_inputs(
         first.standardize(center, scale)
 
 
-def unseen_laws(
-    members: Members, design: Design, table: Table
-) -> list[tuple[Unit, AbstractDistribution]]:
-    """Law of each unit for its own calibration rows.
+@dataclass(frozen=True)
+class UnseenPool:
+    """Distributions of the calibration rows, pooled from members.
 
-    Out of bag, the law of a row is the mixture of those members that did not see it.
+    Attributes
+    ----------
+    pooled
+        Makes one distribution of what members predict and their weights.
+    design
+        Who has seen which rows.
+    each
+        What the members predict for the rows; empty without such rows.
+    y, grid
+        Targets of the rows, and what they are rounded to.
     """
-    laws = []
-    for unit in design.units:
-        weights = None
-        if design.unseen is not None:
-            unseen = torch.from_numpy(design.unseen[:, unit.calibration]).double()
-            weights = unseen / unseen.sum(0)
-        x = table.x[unit.calibration]
-        laws.append((unit, members.law(x, unit.members, weights)))
-    return laws
+
+    pooled: Pooling
+    design: Design
+    each: list[AbstractDistribution]
+    y: Tensor
+    grid: TargetGrid | None
+
+    @property
+    def size(self) -> int:
+        """Members in the pool of a row."""
+        unseen = self.design.unseen
+        return len(self.design.rows) if unseen is None else len(unseen)
+
+    def law(self, chosen: tuple[int, ...] | None = None) -> AbstractDistribution:
+        """Distribution of each row by its unseen members, or some of them."""
+        if chosen is None:
+            chosen = tuple(range(self.size))
+        return self.pooled(self.each, self.design.weights(chosen))
+
+    def pit(self, seed: int) -> Tensor:
+        """PIT values of :meth:`law`, randomized for rounded targets."""
+        generator = torch.Generator().manual_seed(seed)
+        return recorded_pit(self.law(), self.y, self.grid, generator=generator)
+
+    def scores(self, chosen: tuple[int, ...], seed: int) -> Tensor:
+        """Normal scores of the rows' PIT values, ascending."""
+        law = self.law(chosen)
+        if self.grid is None:
+            cdf, survival, *_ = pit_of_rows(law, self.y)
+        else:
+            generator = torch.Generator().manual_seed(seed)
+            cdf = recorded_pit(law, self.y, self.grid, generator=generator)
+            survival = 1 - cdf
+        scores = normal_score(cdf.double(), survival.double())
+        return scores.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
 
 
-def fit_recalibrators(
-    laws: list[tuple[Unit, AbstractDistribution]],
-    table: Table,
+def unseen_pool(members: Members, design: Design, table: Table) -> UnseenPool:
+    """Ask the members about the calibration rows."""
+    rows = design.calibration
+    each = members.each(table.x[rows]) if len(rows) else []
+    y = torch.from_numpy(table.y[rows])
+    return UnseenPool(members.pooled, design, each, y, table.grid)
+
+
+def fit_map(
+    pool: UnseenPool,
     recalibrator: str | Recalibrator | Callable[[], Recalibrator] | None,
     *,
     seed: int,
-) -> tuple[Recalibrator | None, ...]:
-    """Fit each unit's recalibrator on the laws of its calibration rows."""
-    generator = torch.Generator().manual_seed(seed)
-    fitted: list[Recalibrator | None] = []
-    for unit, law in laws:
-        if recalibrator is None or len(unit.calibration) == 0:
-            fitted.append(None)
-            continue
-        fresh = fresh_recalibrator(recalibrator)
-        y = torch.from_numpy(table.y[unit.calibration])
-        fitted.append(fit_recorded(fresh, law, y, table.grid, generator))
-    return tuple(fitted)
+) -> Recalibrator | None:
+    """Fit the recalibrator of the pool of all members.
+
+    A map learns from :func:`served_pit` where rows have pools of their own.
+    """
+    if recalibrator is None or not pool.each:
+        return None
+    fresh: Any = fresh_recalibrator(recalibrator)
+    if pool.design.unseen is None or not isinstance(fresh, MapRecalibrator):
+        generator = torch.Generator().manual_seed(seed)
+        fitted: Recalibrator = fit_recorded(
+            fresh, pool.law(), pool.y, pool.grid, generator
+        )
+        return fitted
+    return fresh.fit_pit(served_pit(pool, seed=seed))
+
+
+def served_pit(pool: UnseenPool, *, seed: int) -> PitValues:
+    r"""PIT values as the pool of all members would show, had it not seen the rows.
+
+    A row has R members that have not seen it, and M are served. The mean of more
+    members is more accurate: with T the variance between them, the residual of a pool
+    of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
+    rows, averaged over pools of s out of R, are about linear in 1/s; the line through
+    s = 2, ..., R is continued to M.
+    """
+    count, served = pool.size, len(pool.design.rows)
+    sizes = range(2 if count > 2 else 1, count + 1)
+    averages = []
+    for size in sizes:
+        pools = list(combinations(range(count), size))
+        if len(pools) > _MOST_POOLS:
+            kept = np.random.default_rng(0).permutation(len(pools))[:_MOST_POOLS]
+            pools = [pools[place] for place in kept]
+        each = torch.stack([pool.scores(chosen, seed) for chosen in pools])
+        averages.append(each.mean(0))
+    found = averages[-1]
+    if len(averages) > 1:
+        inverse = torch.tensor([1 / size for size in sizes], dtype=torch.float64)
+        offset = inverse - inverse.mean()
+        scores = torch.stack(averages)
+        slope = (offset[:, None] * scores).sum(0) / offset.square().sum()
+        found = scores.mean(0) + slope * (1 / served - float(inverse.mean()))
+        found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
+    return PitValues(
+        normal_cdf(found),
+        normal_cdf(-found),
+        log_normal_cdf(found),
+        log_normal_cdf(-found),
+    )
 
 
 def fit_recorded(

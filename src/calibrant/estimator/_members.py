@@ -2,7 +2,7 @@
 
 import copy
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,16 +22,20 @@ from calibrant.distributions.transformed import Transformed
 from calibrant.distributions.truncated import Truncated
 from calibrant.estimator._standardize import BLOCK
 from calibrant.networks import HEADS, NETWORKS
-from calibrant.networks.mlp import MLPStack
+from calibrant.networks.mlp import MLPStack, PiecewiseLinear
 from calibrant.networks.standardized import StandardizedInputs
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["Architecture", "Members"]
+__all__ = ["Architecture", "Members", "conditioned", "pooled_normal"]
 
 # Hidden numbers that are held at once in prediction.
 _BLOCK = 2**22
 # A new row may be this many standard deviations away; more would leave float32.
 _FARTHEST = 1e12
+# Weight of the variance between members, see ``pooled_normal``.
+_DISAGREEMENT = 3.0
+# Encoded numbers of a row, and rows whose quantiles are the edges of the bins.
+_MOST_ENCODED, _MOST_SORTED = 1024, 100_000
 # Of all members together; 8 GB, four times that with gradients and Adam's moments.
 _MOST_WEIGHTS = 2**31
 
@@ -49,19 +53,24 @@ class Architecture:
         new module.
     options
         What a named network is made with: hidden, head, dropout, passes.
-    moment_matched
-        Replace a mixture by the normal law of its moments, as the paper does.
+    pooling
+        How members become one distribution: ``"mixture"``, ``"moment_matched"`` for the
+        normal distribution of its moments, as in the paper, or ``"pooled"``, see
+        :func:`pooled_normal`.
     transform
         Of the target, a name from ``TRANSFORMS`` or an object; None for none.
     clip_features
         Whether features far outside of those of the training are clipped.
+    bins
+        Of the piecewise-linear encoding of each feature; 0 for none.
     """
 
     network: str | Callable[[int], nn.Module]
     options: dict[str, Any] = field(default_factory=dict)
-    moment_matched: bool = False
+    pooling: str = "mixture"
     transform: str | TargetTransform | None = None
     clip_features: bool = True
+    bins: int = 0
 
     @property
     def stacked(self) -> bool:
@@ -78,12 +87,28 @@ class Architecture:
         made: Head = make(floor=self.options.get("floor", 1e-3))
         return made
 
+    def encoding(self, x: Tensor) -> PiecewiseLinear | None:
+        """Learn the encoding of features ``(n, d)``; None for none.
+
+        The first layer sees ``bins`` numbers of each feature, fewer in wide tables.
+        """
+        bins = min(self.bins, _MOST_ENCODED // x.shape[1])
+        if not self.stacked or bins < 2:
+            return None
+        return PiecewiseLinear.of_rows(x[:: -(-len(x) // _MOST_SORTED)], bins)
+
     def build(
-        self, features: int, members: int, generator: torch.Generator
+        self,
+        features: int,
+        members: int,
+        generator: torch.Generator,
+        *,
+        encoding: PiecewiseLinear | None = None,
     ) -> list[nn.Module]:
         """Make untrained networks, float32: one stack, or a module for each member."""
         if isinstance(self.network, str):
-            self._check_size(features, members)
+            encoded = 0 if encoding is None else encoding.size
+            self._check_size(features + encoded, members)
             options = {
                 name: value
                 for name, value in self.options.items()
@@ -94,6 +119,7 @@ class Architecture:
                 features,
                 members=members,
                 head=self.head(),
+                encoding=encoding,
                 generator=generator,
                 **options,
             )
@@ -131,6 +157,22 @@ class Architecture:
         return made.fit(torch.from_numpy(y))
 
 
+def conditioned(
+    x: Array, inputs: tuple[Array, Array], limits: tuple[Array, Array] | None
+) -> Tensor:
+    """Bring features ``(n, d)`` to order 1, float32; see ``Members``."""
+    center, scale = inputs
+    ready = np.empty(x.shape, np.float32)
+    with np.errstate(over="ignore"):
+        for start in range(0, len(x), BLOCK):
+            rows = slice(start, start + BLOCK)
+            block = x[rows] if limits is None else x[rows].clip(*limits)
+            # Halves, because the difference of two numbers of 1e308 is none.
+            block = (block / 2 - center / 2) / (scale / 2)
+            ready[rows] = block.clip(-_FARTHEST, _FARTHEST)
+    return torch.from_numpy(ready)
+
+
 class Members:
     """Trained networks, and what turns their outputs into laws in target units.
 
@@ -144,8 +186,8 @@ class Members:
         Center and scale that bring features to order 1, each of shape ``(d,)``.
     targets
         Center and scale of each member's transformed targets, shape ``(members,)``.
-    transforms
-        Of each member's targets; members that share one hold the same object.
+    transform
+        Of the targets, or None.
     bounds
         Where the law of some members together is cut, or None.
     limits
@@ -160,16 +202,19 @@ class Members:
         *,
         inputs: tuple[Array, Array],
         targets: tuple[Array, Array],
-        transforms: Sequence[TargetTransform | None],
+        transform: TargetTransform | None,
         bounds: tuple[float, float] | None = None,
         limits: tuple[Array, Array] | None = None,
     ) -> None:
         self.architecture, self.networks = architecture, list(networks)
-        self.inputs, self.transforms, self.bounds = inputs, list(transforms), bounds
+        self.inputs, self.transform, self.bounds = inputs, transform, bounds
         self.limits = limits
         self.target_center = torch.from_numpy(targets[0]).unsqueeze(1)
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
+
+    def __len__(self) -> int:
+        return len(self.target_center)
 
     def with_networks(self, networks: Sequence[nn.Module]) -> "Members":
         """Return the same, with these networks: those of an earlier epoch."""
@@ -179,106 +224,98 @@ class Members:
 
     def conditioned(self, x: Array) -> Tensor:
         """Bring features to order 1, float32, where the networks are."""
-        center, scale = self.inputs
         device = next(self.networks[0].parameters()).device
-        ready = np.empty(x.shape, np.float32)
-        with np.errstate(over="ignore"):
-            for start in range(0, len(x), BLOCK):
-                rows = slice(start, start + BLOCK)
-                # Halves, because the difference of two numbers of 1e308 is none.
-                block = x[rows] if self.limits is None else x[rows].clip(*self.limits)
-                block = (block / 2 - center / 2) / (scale / 2)
-                ready[rows] = block.clip(-_FARTHEST, _FARTHEST)
-        return torch.from_numpy(ready).to(device)
+        return conditioned(x, self.inputs, self.limits).to(device)
 
     def law(
         self,
         x: Array,
-        members: Sequence[int],
-        weights: Tensor | None = None,
+        members: Sequence[int] | None = None,
         *,
         masks: torch.Generator | None = None,
     ) -> AbstractDistribution:
-        """Mixture of some members' laws, in target units, float64, on the CPU.
+        """Distribution of some members together, in target units, float64, on the CPU.
 
         Parameters
         ----------
         x
             Features, shape ``(n, d)``.
         members
-            Which members.
-        weights
-            Weights of the members, shape ``(k, n)``; equal if left out.
+            Which members; all if left out.
         masks
             Source of dropout masks that are drawn anew for each row and pass, on the
             network's device. None for those that the network keeps for all rows.
         """
+        return self.pooled(self.each(x, members, masks=masks))
+
+    def each(
+        self,
+        x: Array,
+        members: Sequence[int] | None = None,
+        *,
+        masks: torch.Generator | None = None,
+    ) -> list[AbstractDistribution]:
+        """Distributions of the transformed target, before they are pooled.
+
+        One for all members, batch shape ``(members * passes, n)``, or of modules of
+        one's own one for each, ``(n,)``.
+        """
+        chosen = list(range(len(self)) if members is None else members)
         ready = self.conditioned(x)
-        parts, shares = [], []
-        for group, places in self._by_transform(members):
-            part = None if weights is None else weights[places]
-            share = len(places) / len(members) if part is None else part.sum(0)
-            inner = self._pooled(ready, group, part, share, masks)
-            transform = self.transforms[group[0]]
-            parts.append(inner if transform is None else Transformed(inner, transform))
-            shares.append(torch.as_tensor(share, dtype=torch.float64).expand(len(x)))
-        law = parts[0] if len(parts) == 1 else Mixture(parts, torch.stack(shares))
+        if self.architecture.stacked:
+            return [self._stack_law(ready, chosen, masks)]
+        return [self._module_law(ready, member) for member in chosen]
+
+    def pooled(
+        self, each: Sequence[AbstractDistribution], weights: Array | None = None
+    ) -> AbstractDistribution:
+        """Pool what :meth:`each` gave, undo the transform, and cut at the bounds.
+
+        Parameters
+        ----------
+        each
+            Distributions of the members.
+        weights
+            Of the members, shape ``(members, n)``; equal if left out.
+        """
+        shares = None if weights is None else torch.from_numpy(weights)
+        if len(each) > 1:
+            law: AbstractDistribution = Mixture(each, shares)
+        elif not self.architecture.stacked:
+            law = each[0]
+        else:
+            if shares is not None:
+                passes = len(each[0]) // len(shares)
+                shares = shares.repeat_interleave(passes, 0) / passes
+            if self.architecture.pooling == "pooled" and isinstance(each[0], Gaussian):
+                law = pooled_normal(each[0], shares)
+            else:
+                law = pool(each[0], shares)
+        if self.architecture.pooling == "moment_matched":
+            law = Gaussian(law.mean, law.stddev)
+        if self.transform is not None:
+            law = Transformed(law, self.transform)
         return law if self.bounds is None else Truncated(law, *self.bounds)
 
-    def _by_transform(
-        self, members: Sequence[int]
-    ) -> Iterator[tuple[list[int], list[int]]]:
-        """Members that share a transform, and their places among those asked for."""
-        groups: dict[int, list[int]] = {}
-        for place, member in enumerate(members):
-            groups.setdefault(id(self.transforms[member]), []).append(place)
-        for places in groups.values():
-            yield [members[place] for place in places], places
-
-    def _pooled(
-        self,
-        x: Tensor,
-        members: list[int],
-        weights: Tensor | None,
-        share: float | Tensor,
-        masks: torch.Generator | None,
-    ) -> AbstractDistribution:
-        if weights is not None:
-            weights = weights / torch.as_tensor(share).clamp_min(1e-300)
-            # A row that none of these members is asked about: any weights will do.
-            weights = torch.where(weights.sum(0) > 0, weights, 1 / len(members))
-        law = (
-            self._stack_law(x, members, weights, masks)
-            if self.architecture.stacked
-            else self._module_law(x, members, weights)
-        )
-        if self.architecture.moment_matched:
-            law = Gaussian(law.mean, law.stddev)
-        return law
-
     def _stack_law(
-        self,
-        x: Tensor,
-        members: list[int],
-        weights: Tensor | None,
-        masks: torch.Generator | None,
+        self, x: Tensor, members: list[int], masks: torch.Generator | None
     ) -> AbstractDistribution:
         network: Any = self.networks[0]
         passes = network.passes
         index = torch.tensor(members, device=x.device).repeat_interleave(passes)
         if masks is None:
-            places = torch.arange(passes, device=x.device).repeat(len(members))
-            raw = _outputs(self._passes().select(index * passes + places), x)
+            stack = self._passes()
+            if members != list(range(len(self))):
+                places = torch.arange(passes, device=x.device).repeat(len(members))
+                stack = stack.select(index * passes + places)
+            raw = _outputs(stack, x)
         else:
             raw = _outputs(network.stack.select(index, drops=True), x, masks)
         center, scale = (
             each[members].repeat_interleave(passes, 0)
             for each in (self.target_center, self.target_scale)
         )
-        law = rescaled(network.head(raw.double().cpu()), center, scale)
-        if weights is not None:
-            weights = weights.repeat_interleave(passes, 0) / passes
-        return pool(law, weights)
+        return rescaled(network.head(raw.double().cpu()), center, scale)
 
     def _passes(self) -> MLPStack:
         """Return all members under the masks of all passes, made once."""
@@ -286,22 +323,47 @@ class Members:
             network: Any = self.networks[0]
             with torch.no_grad():
                 self._plain = network.deterministic()
-        return self._plain
+        return self._plain.eval()
 
-    def _module_law(
-        self, x: Tensor, members: list[int], weights: Tensor | None
-    ) -> AbstractDistribution:
-        laws = []
-        for member in members:
-            module = self.networks[member].eval()
-            with torch.no_grad():
-                law = as_distribution(module(x))
-            laws.append(
-                rescaled(law, self.target_center[member], self.target_scale[member])
-            )
-        if len(laws) == 1:
-            return laws[0]
-        return Mixture(laws, weights)
+    def _module_law(self, x: Tensor, member: int) -> AbstractDistribution:
+        module = self.networks[member].eval()
+        with torch.no_grad():
+            law = as_distribution(module(x))
+        return rescaled(law, self.target_center[member], self.target_scale[member])
+
+
+def pooled_normal(members: Gaussian, weights: Tensor | None = None) -> Gaussian:
+    r"""Pool normal distributions over their first axis into one normal distribution.
+
+    .. math::
+        m = \sum_i w_i \mu_i, \qquad
+        s^2 = \sum_i w_i \sigma_i^2 + c \sum_i w_i (\mu_i - m)^2, \qquad c = 3 .
+
+    With c = 1 it has the moments of the mixture. What members disagree about is harder
+    than they say: c = 3 was the best of 0, 1, 3 and 10 in likelihood and calibration
+    after a map, on inner splits of five tables. The size of s is the map's business.
+
+    Parameters
+    ----------
+    members
+        Batch shape ``(members, n)``.
+    weights
+        Shape ``(members, n)``, sums of 1 over the members; equal if left out.
+
+    Examples
+    --------
+    >>> pooled = pooled_normal(Gaussian([[0.0], [2.0]], 1.0))
+    >>> pooled.mean.item(), pooled.variance.item()
+    (1.0, 4.0)
+    """
+    means, variances = members.mean, members.variance
+    if weights is None:
+        mean, within = means.mean(0), variances.mean(0)
+        between = (means - mean).square().mean(0)
+    else:
+        mean, within = (weights * means).sum(0), (weights * variances).sum(0)
+        between = (weights * (means - mean).square()).sum(0)
+    return Gaussian(mean, (within + _DISAGREEMENT * between).sqrt())
 
 
 def _outputs(

@@ -1,6 +1,7 @@
 """A fitted model's calibration, learned again from rows that are new to it."""
 
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,8 @@ from calibrant._checks import InputError
 from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.mixture import Mixture
-from calibrant.estimator._design import Unit
-from calibrant.estimator._fitting import Fitted, Table, fit_recalibrators
+from calibrant.estimator._design import Design
+from calibrant.estimator._fitting import Fitted, Table, fit_map, unseen_pool
 from calibrant.estimator._folds import Blocks
 from calibrant.metrics.target_grid import detect_grid
 
@@ -83,12 +84,10 @@ def _with_map(
     fitted: Fitted, x: Array, y: Array, recalibrator: str | Recalibrator, seed: int
 ) -> Fitted:
     rows = np.arange(len(y))
-    everyone = tuple(sorted({m for unit in fitted.units for m in unit.members}))
-    unit = Unit(everyone, rows, 1.0)
     table = Table(x, y, Blocks(rows), grid=detect_grid(y))
-    laws = [(unit, fitted.members.law(x, everyone))]
-    maps = fit_recalibrators(laws, table, recalibrator, seed=seed)
-    return Fitted(fitted.members, (unit,), maps, fitted.bounds)
+    design = Design((rows[:0],) * len(fitted.members), rows)
+    pool = unseen_pool(fitted.members, design, table)
+    return replace(fitted, recalibrator=fit_map(pool, recalibrator, seed=seed))
 
 
 def _check_rows(count: int) -> None:

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from calibrant._checks import InputError, check_between
-from calibrant.estimator._elsewhere import check_scheduler
 from calibrant.estimator._fitting import fresh_recalibrator
 from calibrant.estimator._members import Architecture
 from calibrant.training import Recipe
@@ -21,6 +20,7 @@ __all__ = [
     "architecture_of",
     "check_settings",
     "paper_settings",
+    "recalibrator_of",
     "recipe_of",
     "strategy_of",
     "strengths_of",
@@ -28,8 +28,11 @@ __all__ = [
     "training_options",
 ]
 
-_LAWS = ("mixture", "moment_matched")
+_LAWS = ("pooled", "mixture", "moment_matched")
 _RULES = ("crps", "nll")
+# Up to so many rows each has a pool of unseen members; from so many on a map may have
+# as many knots as it wants.
+_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 1_000
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 
@@ -44,6 +47,9 @@ def check_settings(model: "CalibratedRegressor") -> None:
             )
         if int(value) > _MOST:
             raise InputError(f"{name} must be at most {_MOST:,}, got {value}.")
+    bins: Any = model.bins
+    if not isinstance(bins, Integral) or not 0 <= bins <= 1024:
+        raise InputError(f"bins must be a whole number from 0 to 1024, got {bins!r}.")
     for name in ("held_out_share", "validation_share"):
         check_between(getattr(model, name), 0, 1, name=name)
     if isinstance(model.hidden, Integral | str) or not all(
@@ -55,9 +61,9 @@ def check_settings(model: "CalibratedRegressor") -> None:
         )
     for name, choices in (("law", _LAWS), ("strength_rule", _RULES)):
         if getattr(model, name) not in choices:
+            names = ", ".join(f'"{choice}"' for choice in choices)
             raise InputError(
-                f'{name} must be "{choices[0]}" or "{choices[1]}", got '
-                f"{getattr(model, name)!r}."
+                f"{name} must be one of {names}, got {getattr(model, name)!r}."
             )
     _check_parts(model)
     strengths_of(model)
@@ -82,14 +88,13 @@ def _check_parts(model: "CalibratedRegressor") -> None:
         )
     if callable(model.callbacks):
         raise InputError("callbacks must be a list of functions, got a function.")
-    check_scheduler(model)
     if str(model.device).startswith("cuda") and not torch.cuda.is_available():
         raise InputError(
             f"device={model.device!r} needs CUDA, which torch does not find here. Use "
             '"auto" or "cpu".'
         )
     if model.recalibrator is not None:
-        fresh_recalibrator(model.recalibrator)
+        fresh_recalibrator(recalibrator_of(model, 0))
 
 
 def strengths_of(model: "CalibratedRegressor") -> list[float]:
@@ -104,10 +109,20 @@ def strengths_of(model: "CalibratedRegressor") -> list[float]:
     return sorted({float(each) for each in grid})
 
 
-def strategy_of(model: "CalibratedRegressor") -> str | None:
-    """Return ``recalibrate_on``: without a map, no rows are held out for one."""
-    needless = model.recalibrator is None and model.recalibrate_on == "held_out"
-    return None if needless else model.recalibrate_on
+def strategy_of(model: "CalibratedRegressor", rows: int) -> str | None:
+    """Return ``recalibrate_on``; without a map, no rows are held out for one."""
+    given = model.recalibrate_on
+    if given == "auto":
+        given = "out_of_fold" if rows <= _MOST_FOLDED else "held_out"
+    needless = model.recalibrator is None and given == "held_out"
+    return None if needless else given
+
+
+def recalibrator_of(model: "CalibratedRegressor", rows: int) -> Any:  # noqa: ANN401
+    """Return the recalibrator for so many calibration rows."""
+    if isinstance(model.recalibrator, str) and model.recalibrator == "auto":
+        return "beta" if rows < _FEWEST_SMOOTH else "smooth"
+    return model.recalibrator
 
 
 def architecture_of(model: "CalibratedRegressor") -> Architecture:
@@ -121,13 +136,13 @@ def architecture_of(model: "CalibratedRegressor") -> Architecture:
         }
     if model.network == "mc_dropout":
         options |= {"dropout": model.dropout, "passes": model.passes}
-    matched = model.law == "moment_matched"
     return Architecture(
         model.network,
         options,
-        moment_matched=matched,
+        pooling=model.law,
         transform=model.target_transform,
         clip_features=bool(model.clip_features),
+        bins=int(model.bins),
     )
 
 
@@ -184,6 +199,7 @@ def paper_settings(network: str) -> dict[str, Any]:
         "dropout": 0.25,
         "passes": 10,
         "law": "moment_matched",
+        "bins": 0,
         "target_transform": None,
         "clip_features": False,
         "bounds": None,

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from calibrant._checks import InputError
-from calibrant.estimator._design import Unit
 from calibrant.estimator._fitting import Fitted
 from calibrant.estimator._members import Architecture, Members
 from calibrant.networks import HEADS
+from calibrant.networks.mlp import PiecewiseLinear
 from calibrant.recalibration import from_json as recalibrator_from_json
 from calibrant.transforms import from_json as transform_from_json
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "described",
-    "from_json_values",
-    "json_values",
     "numbers",
     "restored_model",
     "restored_parameters",
@@ -32,8 +30,6 @@ __all__ = [
 
 # Of other parameters that are objects nothing is needed to predict.
 _NEEDED = ("network", "head")
-# Where a model was trained is nothing of the model.
-_NOT_STORED = ("scheduler",)
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
 
@@ -54,8 +50,6 @@ def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str
     for number, network in enumerate(members.networks):
         for name, values in network.state_dict().items():
             arrays[f"networks.{number}.{name}"] = values
-    distinct = list({id(each): each for each in members.transforms}.values())
-    places = {id(each): place for place, each in enumerate(distinct)}
     return arrays, {
         "parameters": {
             name: _plain(value, name)
@@ -66,15 +60,9 @@ def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str
         "strength": model.strength_,
         "strength_path": _path(model),
         "history": [_finite(vars(each)) for each in model.history_],
-        "transforms": [_text(each, transform_from_json) for each in distinct],
-        "transform_of_member": [places[id(each)] for each in members.transforms],
-        "units": [
-            {"members": list(unit.members), "weight": unit.weight}
-            for unit in fitted.units
-        ],
-        "recalibrators": [
-            _text(each, recalibrator_from_json) for each in fitted.recalibrators
-        ],
+        "members": len(members),
+        "transform": _text(members.transform, transform_from_json),
+        "recalibrator": _text(fitted.recalibrator, recalibrator_from_json),
         "cut_first": members.bounds is not None,
         "bounds": _plain(members.bounds or fitted.bounds, "bounds"),
     }
@@ -86,15 +74,15 @@ def restored_model(
     architecture: Architecture,
 ) -> Fitted:
     """Make the networks again and fill them with the arrays."""
-    places, bounds = state["transform_of_member"], _restored(state["bounds"])
-    distinct = [
-        None if text is None else transform_from_json(text)
-        for text in state["transforms"]
-    ]
-    _check_arrays(state["features"], len(places), arrays)
-    _check_size(state["features"], len(places), architecture, arrays)
+    count, bounds = state["members"], _restored(state["bounds"])
+    features = state["features"]
+    if type(count) is not int or count < 1:
+        raise InputError(f"its number of members must be 1 or more, got {count!r:.60}.")
+    _check_arrays(features, count, arrays)
+    encoding = _restored_encoding(arrays, features)
+    _check_size(features, count, architecture, arrays)
     networks = architecture.build(
-        state["features"], len(places), torch.Generator().manual_seed(0)
+        features, count, torch.Generator().manual_seed(0), encoding=encoding
     )
     for number, network in enumerate(networks):
         prefix = f"networks.{number}."
@@ -109,30 +97,21 @@ def restored_model(
         networks,
         inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
         targets=(arrays["targets.center"].numpy(), arrays["targets.scale"].numpy()),
-        transforms=[distinct[place] for place in places],
+        transform=_read(state["transform"], transform_from_json),
         bounds=bounds if state["cut_first"] else None,
         limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
         if "inputs.low" in arrays
         else None,
     )
-    units = _restored_units(state["units"], len(places))
-    recalibrators = tuple(
-        None if text is None else recalibrator_from_json(text)
-        for text in state["recalibrators"]
-    )
+    recalibrator = _read(state["recalibrator"], recalibrator_from_json)
     last = None if state["cut_first"] else bounds
-    fitted = Fitted(members, units, recalibrators, last)
+    fitted = Fitted(members, recalibrator, last)
     _check_meaning(fitted, bounds)
     return fitted
 
 
 def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
     """Refuse a model that could not predict: one row is tried, at the center."""
-    if len(fitted.recalibrators) != len(fitted.units):
-        raise InputError(
-            f"its {len(fitted.units)} units must have a recalibrator or null each, got "
-            f"{len(fitted.recalibrators)}."
-        )
     if bounds is not None:
         low, high = bounds
         if not all(type(end) in (int, float) for end in bounds) or not low < high:
@@ -145,25 +124,30 @@ def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
         raise InputError("its arrays must give predictions, and they give no numbers.")
 
 
-def _restored_units(stored: Any, members: int) -> tuple[Unit, ...]:  # noqa: ANN401
-    nothing = np.empty(0, dtype=np.int64)
-    units = tuple(
-        Unit(tuple(each["members"]), nothing, float(each["weight"])) for each in stored
-    )
-    known = set(range(members))
-    whole = abs(sum(unit.weight for unit in units) - 1) < 1e-6
-    if not whole or not all(
-        unit.members
-        and unit.weight >= 0
-        and known >= {*unit.members}
-        and all(type(member) is int for member in unit.members)
-        for unit in units
-    ):
-        raise InputError(
-            f"its units must be of its {members} members, with weights of at least 0 "
-            "that sum to 1."
-        )
-    return units
+def _read(text: Any, read: Callable[[str], Any]) -> Any:  # noqa: ANN401
+    return None if text is None else read(text)
+
+
+def _restored_encoding(
+    arrays: Mapping[str, Tensor], features: int
+) -> PiecewiseLinear | None:
+    """Make room for the encoding that the arrays hold, if they hold one."""
+    prefix = "networks.0.stack.encoding."
+    names = [name for name in arrays if name.startswith(prefix)]
+    if not names:
+        return None
+    encoding = PiecewiseLinear([])
+    for name in names:
+        own = name.removeprefix(prefix)
+        if own not in dict(encoding.named_buffers()):
+            raise InputError(f"its array {name!r:.60} is none of an encoding.")
+        setattr(encoding, own, torch.empty_like(arrays[name]))
+    column = arrays.get(f"{prefix}column")
+    if column is None or len(column) == 0:
+        raise InputError("its encoding must name the feature of each bin.")
+    if int(column.min()) < 0 or int(column.max()) >= features:
+        raise InputError(f"its encoding must be of its {features} features.")
+    return encoding
 
 
 def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
@@ -221,26 +205,8 @@ def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
 
 
 def stored_parameters(model: "CalibratedRegressor") -> dict[str, Any]:
-    """Return the parameters that belong to a model wherever it is."""
-    parameters = model.get_params(deep=False).items()
-    return {name: value for name, value in parameters if name not in _NOT_STORED}
-
-
-def json_values(parameters: Mapping[str, object]) -> dict[str, Any]:
-    """Return parameters as JSON can hold them, for a worker; refuse those it cannot."""
-    values = {name: _plain(value, name) for name, value in parameters.items()}
-    for name, value in values.items():
-        if _is_object(value):
-            raise InputError(
-                f"{name} must be a name or numbers to be told to a Dask worker, got "
-                f"{parameters[name]!r:.60}. Use a name, or leave the scheduler out."
-            )
-    return values
-
-
-def from_json_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Undo :func:`json_values`."""
-    return {name: _restored(value) for name, value in values.items()}
+    """Return the parameters that belong to a model."""
+    return dict(model.get_params(deep=False))
 
 
 def _is_object(value: object) -> bool:

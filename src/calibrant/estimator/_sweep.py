@@ -5,33 +5,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from calibrant._checks import InputError, UnsupportedError
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimator._design import Unit
-from calibrant.estimator._fitting import Table
+from calibrant.estimator._fitting import UnseenPool
 from calibrant.estimator._members import Members
 from calibrant.estimator.strength import StrengthPath, check_rule, choose_strength
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.noise import noise_floor
-from calibrant.metrics.pit import recorded_pit
 from calibrant.training import DivergedError, History
 
-__all__ = ["Measures", "Trained", "measure", "sweep", "unseen_pit"]
-
-Rows = npt.NDArray[np.int64]
-UnitLaws = list[tuple[Unit, AbstractDistribution]]
+__all__ = ["Measures", "Trained", "measure", "sweep"]
 
 
 @dataclass(frozen=True)
 class Trained:
-    """Members of one strength, with their laws for rows that they had not seen."""
+    """Members of one strength, and their pools for rows that they had not seen."""
 
     members: Members
     histories: list[History]
-    laws: UnitLaws
+    pool: UnseenPool
 
     @property
     def interrupted(self) -> bool:
@@ -52,41 +45,23 @@ class Measures:
 _NOTHING = Measures(math.nan, math.nan, math.nan)
 
 
-def unseen_pit(laws: UnitLaws, table: Table) -> tuple[Rows, torch.Tensor]:
-    """Rows that were not seen, shape ``(m,)``, and their PIT values, likewise."""
-    generator = torch.Generator().manual_seed(0)
-    pits = [
-        recorded_pit(law, _targets(unit, table), table.grid, generator=generator)
-        for unit, law in laws
-    ]
-    return np.concatenate([unit.calibration for unit, _ in laws]), torch.cat(pits)
-
-
-def measure(laws: UnitLaws, table: Table) -> Measures:
-    """Measure the laws of all units on their calibration rows."""
-    crps, nll = [], []
-    for unit, law in laws:
-        y = _targets(unit, table)
-        try:
-            crps.append(law.crps(y))
-        except UnsupportedError:  # a law without a mean: the rule can be "nll"
-            crps.append(torch.full_like(y, torch.nan))
-        nll.append(-law.log_prob(y))
+def measure(pool: UnseenPool) -> Measures:
+    """Measure the pools of the calibration rows."""
+    law = pool.law()
+    try:
+        crps = law.crps(pool.y)
+    except UnsupportedError:  # a law without a mean: the rule can be "nll"
+        crps = torch.full_like(pool.y, torch.nan)
     return Measures(
-        calibration_error=calibration_error(unseen_pit(laws, table)[1]),
-        crps=float(torch.cat(crps).mean()),
-        nll=float(torch.cat(nll).mean()),
+        calibration_error=calibration_error(pool.pit(0)),
+        crps=float(crps.mean()),
+        nll=float(-law.log_prob(pool.y).mean()),
     )
-
-
-def _targets(unit: Unit, table: Table) -> torch.Tensor:
-    return torch.from_numpy(table.y[unit.calibration])
 
 
 def sweep(
     strengths: Sequence[float],
     train: Callable[[float], Trained],
-    table: Table,
     *,
     rule: str,
 ) -> tuple[Trained, StrengthPath]:
@@ -102,8 +77,6 @@ def sweep(
         The grid, ascending, at least one.
     train
         Trains all members with a strength.
-    table
-        The rows.
     rule
         ``"crps"`` or ``"nll"``, see ``choose_strength``.
     """
@@ -121,8 +94,8 @@ def sweep(
             measures.append(_NOTHING)
             failure = error
             continue
-        rows = sum(len(unit.calibration) for unit, _ in trained.laws)
-        measures.append(measure(trained.laws, table))
+        rows = len(trained.pool.y)
+        measures.append(measure(trained.pool))
         kept[strength] = trained
         # A better score later can only shut strengths out: keep all that are allowed.
         path = _path(tried, measures, rule, rows)

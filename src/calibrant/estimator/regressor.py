@@ -37,18 +37,19 @@ class CalibratedRegressor(
     RegressorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    r"""Neural regression with calibrated predictive laws, for scikit-learn.
+    r"""Neural regression with calibrated predictive distributions, for scikit-learn.
 
-    Networks are trained with loss + strength x regularizer, all of them side by side,
-    and their laws are recalibrated with targets that they have not seen. By default
-    that costs no rows (``recalibrate_on="cross_fit"``): the rows are cut into K folds,
-    the members of fold k learn without it, and their law :math:`F_{-k}` is corrected
-    by the map :math:`R_k` of its PIT values on fold k. The predicted law is
+    Many small networks are trained side by side, pooled, and the pool is recalibrated
+    with targets that it has not seen. By default that costs no rows
+    (``recalibrate_on="out_of_fold"``): the rows are cut into ``folds`` again and again,
+    ``members`` times, and each network learns without one fold of one partition. So each
+    row has ``members`` networks that have not seen it. Their pool is the row's
+    out-of-fold distribution; one map is learned from the PIT values of all of these, and
+    the prediction is that map over the pool of all ``members * folds`` networks.
 
-    .. math:: F(y \mid x) = \sum_k \frac{n_k}{n} \, R_k(F_{-k}(y \mid x)) .
-
-    Each map meets the very law that it was fitted on, all rows are learned from, and
-    the result is a real distribution, with density, quantiles and moments.
+    All networks learn for the same number of epochs: that with the best CRPS of the
+    out-of-fold pools. The pool that is served is larger than those that were measured,
+    and so more accurate; the PIT values are extrapolated to its size first.
 
     Parameters
     ----------
@@ -57,7 +58,8 @@ class CalibratedRegressor(
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
         law of the standardized target (ours, torch's, or ``(mean, std)``).
     members
-        Networks of the ensemble; with ``"cross_fit"`` of each fold.
+        Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
+        so that ``members * folds`` are trained.
     hidden
         Units of each hidden layer.
     head
@@ -66,8 +68,14 @@ class CalibratedRegressor(
         Least spread of a member's law, in standard deviations of the target.
     dropout, passes
         Of ``"mc_dropout"``: share of units left out, and passes in prediction.
+    bins
+        Of a piecewise-linear encoding that the first layer sees beside each feature, at
+        most 1024 for all of them; 0 for none.
     law
-        ``"mixture"``, or ``"moment_matched"`` for the normal law of its moments.
+        How networks are pooled: ``"pooled"``, a normal distribution whose variance
+        counts their disagreement three times (with heads that are not Gaussian their
+        mixture); ``"mixture"``; or ``"moment_matched"``, as in the paper, for the
+        normal distribution of its moments.
     target_transform
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
         law is that of the target itself, and so is its likelihood.
@@ -96,17 +104,16 @@ class CalibratedRegressor(
         it adds count in the loss and not in the regularizer, so above 0 the strength
         weighs half as much; see ``Recipe``.
     recalibrator
-        A name from ``RECALIBRATORS``, or an unfitted object; None for none.
+        A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
+        is ``"beta"`` for fewer than 1,000 calibration rows and ``"smooth"`` for more.
     recalibrate_on
-        Where its PIT values come from: ``"cross_fit"``, ``"out_of_bag"`` (members learn
-        from random subsets, one map from the laws of those members that did not see a
-        row), ``"held_out"`` (a part that no member learns from), ``"train"`` (the
-        paper's, which flatters itself), or None.
+        Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that no
+        member learns from), ``"train"`` (the paper's, which flatters itself), or None.
+        ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
-        K of ``"cross_fit"``.
+        Of each partition of ``"out_of_fold"``.
     held_out_share
-        Share of rows that ``"held_out"`` keeps for the map, and that ``"out_of_bag"``
-        keeps from each member.
+        Share of rows that ``"held_out"`` keeps for the map.
     epochs, optimizer, learning_rate, weight_decay, schedule
         See ``Recipe``.
     batch_size
@@ -115,10 +122,12 @@ class CalibratedRegressor(
     gradient_clip
         Largest norm of a member's gradient, or None.
     patience
-        Epochs without improvement on a member's own held-out rows before training
-        ends; each member gets its best weights back. None for no early stopping.
+        Epochs without improvement before training ends: with ``"out_of_fold"`` of the
+        pools' CRPS, and all members get the weights of its best epoch back; otherwise
+        of the score of each member's own held-out rows. None for no early stopping.
     validation_share
-        Share of each member's rows that early stopping looks at.
+        Share of each member's rows that early stopping looks at, but not with
+        ``"out_of_fold"``.
     device
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
     distributed
@@ -128,12 +137,6 @@ class CalibratedRegressor(
         and batch normalization of your own modules. The first one's seed counts; it
         alone shows progress and calls callbacks. If one ends or hangs, the others raise
         ``LostRankError`` (a group that is made here waits for 10 minutes).
-    scheduler
-        Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers train the
-        members, 16 or so in a task (all of them with dropout, or heads that are neither
-        Gaussian nor Laplace), and all strengths of ``"auto"`` at once. On like machines
-        the model is that of one thread here, bit for bit; ``history_`` has an entry for
-        each task. Parts must be given by name, without callbacks. Ctrl-C leaves none.
     callbacks
         Called with an ``EpochState`` after each epoch; True ends the training.
     progress
@@ -156,34 +159,25 @@ class CalibratedRegressor(
 
     Notes
     -----
-    What is guaranteed. Let rows be exchangeable, no rows be linked (equal features,
-    groups, time), no PIT values tie (a rounded target), the strength be a number (one
-    that is chosen has seen all folds), no bounds hold targets, and
-    ``recalibrator="empirical"``. Given its members, a fold and a new
-    row are exchangeable, so :math:`R_k(F_{-k}(Y))` is a p-value up to
-    :math:`1/(n_k + 1)`, and an average of p-values is at most twice too small (Vovk and
-    Wang 2020, as behind CV+). With folds of m rows or more,
+    What is guaranteed. ``"held_out"`` with ``"empirical"`` has the guarantee of split
+    conformal prediction: if rows are exchangeable and PIT values do not tie, a central
+    interval of coverage c covers a new target with probability c, up to
+    :math:`2 / (m + 1)` for m held-out rows, on average over rows, not for each x. The
+    pool of ``"out_of_fold"`` has no such guarantee: a row's pool and the pool that is
+    served differ in size, and the correction for it is an extrapolation. Its coverage
+    is measured, see the manual.
 
-    .. math:: P(F(Y \mid X) \le a) \le 2a + \frac{1}{m + 1} ,
-
-    and the same for the upper tail: a central interval of coverage c holds the target
-    with probability :math:`1 - 2(1-c) - 2/(m+1)` at least. That is a worst case;
-    mixing calibrated laws rather widens them, and measured coverage is c or a few
-    points more. The other maps are smoother and have no such bound, nor has
-    ``"out_of_bag"``; ``"held_out"`` with ``"empirical"`` has that of split conformal
-    prediction. All of it holds on average over rows, not for each x.
-
-    Rules that keep it honest: rows with equal features share a fold; scaling, target
-    transform and early stopping use a member's own rows only; groups are never cut;
-    with time, folds are stretches of time (then exchangeability, and the guarantee, are
-    gone), and ``"out_of_bag"`` is refused.
+    Rules that keep it honest: rows with equal features share a fold; scaling of the
+    targets uses a member's own rows only; groups are never cut; with time, folds are
+    stretches of time. All rows together choose the number of epochs, the edges of the
+    bins (from features alone) and a power of a target transform: numbers that many rows
+    share.
 
     References
     ----------
     Utpala and Rai (2020), arXiv:2002.12860. Kuleshov, Fenner and Ermon (2018),
-    arXiv:1807.00263. Barber, Candès, Ramdas and Tibshirani (2021), *Predictive
-    inference with the jackknife+*. Vovk (2015), *Cross-conformal predictors*. Vovk and
-    Wang (2020), *Combining p-values via averaging*.
+    arXiv:1807.00263. Gneiting and Ranjan (2013), *Combining predictive distributions*,
+    arXiv:1106.1638. Gorishniy, Rubachev and Babenko (2022), arXiv:2203.05556.
 
     Examples
     --------
@@ -207,23 +201,24 @@ class CalibratedRegressor(
         spread_floor: float = 1e-3,
         dropout: float = 0.1,
         passes: int = 20,
-        law: Literal["mixture", "moment_matched"] = "mixture",
+        bins: int = 16,
+        law: Literal["pooled", "mixture", "moment_matched"] = "pooled",
         target_transform: str | TargetTransform | None = None,
         clip_features: bool = True,
         bounds: tuple[float, float] | None = None,
         loss: str | Score = "nll",
         regularizer: str | Regularizer = "cumulative_kl",
-        strength: float | Literal["auto"] = 1.0,
+        strength: float | Literal["auto"] = 0.0,
         strength_grid: Sequence[float] = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
         strength_rule: Literal["crps", "nll"] = "crps",
         sort: str | Sorter | None = None,
         conditional: Sequence[str] = (),
         adversarial: float = 0.0,
-        recalibrator: str | Recalibrator | None = "beta",
-        recalibrate_on: str | None = "cross_fit",
+        recalibrator: str | Recalibrator | None = "auto",
+        recalibrate_on: str | None = "auto",
         folds: int = 5,
         held_out_share: float = 0.2,
-        epochs: int = 100,
+        epochs: int = 120,
         batch_size: int | Literal["auto"] = "auto",
         optimizer: Literal["adam", "adamw"] = "adam",
         learning_rate: float = 5e-3,
@@ -234,7 +229,6 @@ class CalibratedRegressor(
         validation_share: float = 0.1,
         device: str = "auto",
         distributed: bool = False,
-        scheduler: str | None = None,
         callbacks: Sequence[Callable[..., bool | None]] = (),
         progress: bool | None = False,
         random_state: int | np.random.RandomState | None = None,
@@ -246,6 +240,7 @@ class CalibratedRegressor(
         self.spread_floor = spread_floor
         self.dropout = dropout
         self.passes = passes
+        self.bins = bins
         self.law = law
         self.target_transform = target_transform
         self.clip_features = clip_features
@@ -273,7 +268,6 @@ class CalibratedRegressor(
         self.validation_share = validation_share
         self.device = device
         self.distributed = distributed
-        self.scheduler = scheduler
         self.callbacks = callbacks
         self.progress = progress
         self.random_state = random_state

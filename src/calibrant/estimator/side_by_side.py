@@ -129,7 +129,7 @@ def fit_side_by_side(
     each = [part for part in rows for _ in range(model.members)]
     members, histories = fit_members(
         table,
-        Design(tuple(each), ()),
+        Design(tuple(each), np.empty(0, dtype=np.int64)),
         architecture_of(settings),
         recipe_of(settings, strength, len(rows[0])),
         seed=seed,
@@ -155,13 +155,12 @@ def _check(
         "recalibrate_on": model.recalibrate_on is not None,
         "patience": model.patience is not None,
         "schedule": len(epochs) > 1 and model.schedule != "constant",
-        "scheduler": model.scheduler is not None,
     }
     for name, wrong in unfit.items():
         if wrong:
             raise InputError(
                 "models are fitted side by side with a network by name, a number as "
-                "strength, recalibrate_on=None, patience=None, scheduler=None and, for "
+                "strength, recalibrate_on=None, patience=None and, for "
                 f'several epochs, schedule="constant"; got {name}='
                 f"{getattr(model, name)!r}."
             )

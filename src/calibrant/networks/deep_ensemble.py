@@ -9,7 +9,7 @@ from calibrant.contracts import Head
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.pooling import pool
 from calibrant.networks.heads import GaussianHead
-from calibrant.networks.mlp import MLPStack
+from calibrant.networks.mlp import MLPStack, PiecewiseLinear
 
 __all__ = ["DeepEnsemble"]
 
@@ -30,6 +30,8 @@ class DeepEnsemble(nn.Module):
         Units of each hidden layer.
     head
         What turns outputs into a law.
+    encoding
+        What the first layer sees beside the features, see ``MLPStack``.
     generator
         Source of the initial weights.
 
@@ -53,6 +55,7 @@ class DeepEnsemble(nn.Module):
         members: int = 5,
         hidden: Sequence[int] = (128, 128),
         head: Head | None = None,
+        encoding: PiecewiseLinear | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -62,6 +65,7 @@ class DeepEnsemble(nn.Module):
             self.head.size,
             members=members,
             hidden=hidden,
+            encoding=encoding,
             generator=generator,
         )
         self.members, self.passes = members, 1

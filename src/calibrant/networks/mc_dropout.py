@@ -11,7 +11,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.pooling import pool
 from calibrant.networks._thinning import keep_masks
 from calibrant.networks.heads import GaussianHead
-from calibrant.networks.mlp import MLPStack
+from calibrant.networks.mlp import MLPStack, PiecewiseLinear
 
 __all__ = ["MCDropout"]
 
@@ -37,6 +37,8 @@ class MCDropout(nn.Module):
         Units of each hidden layer, dropout after each.
     head
         What turns outputs into a law.
+    encoding
+        What the first layer sees beside the features, see ``MLPStack``.
     dropout
         Share of units that is left out, rounded to a multiple of 1/256.
     passes
@@ -65,6 +67,7 @@ class MCDropout(nn.Module):
         members: int = 1,
         hidden: Sequence[int] = (128, 128),
         head: Head | None = None,
+        encoding: PiecewiseLinear | None = None,
         dropout: float = 0.25,
         passes: int = 10,
         generator: torch.Generator | None = None,
@@ -81,6 +84,7 @@ class MCDropout(nn.Module):
             self.head.size,
             members=members,
             hidden=hidden,
+            encoding=encoding,
             dropout=dropout,
             generator=generator,
         )

@@ -16,7 +16,83 @@ from calibrant.networks._thinning import (
     relu_and_drop,
 )
 
-__all__ = ["MLPStack"]
+__all__ = ["MLPStack", "PiecewiseLinear"]
+
+# How far an encoded value may go beyond the outer bins, in widths of a bin.
+_BEYOND = 2.0
+
+
+class PiecewiseLinear(nn.Module):
+    r"""Numeric features as their positions within bins.
+
+    A feature with edges :math:`b_0 < \dots < b_T` becomes the T numbers
+
+    .. math:: e_t = \operatorname{clip}\Bigl(\frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\Bigr),
+
+    where the first goes on below its bin and the last above it, by two widths of the bin
+    at most. A network bends at its kinks; with these its first layer starts with kinks
+    where the rows are. Beside them the network sees the feature itself.
+
+    Parameters
+    ----------
+    edges
+        For each feature its edges, ascending, shape ``(T + 1,)``; fewer than three for
+        a feature that is not encoded.
+
+    References
+    ----------
+    Gorishniy, Rubachev and Babenko (2022), *On Embeddings for Numerical Features in
+    Tabular Deep Learning*, arXiv:2203.05556.
+
+    Examples
+    --------
+    >>> encoding = PiecewiseLinear([torch.tensor([0.0, 1.0, 3.0])])
+    >>> encoding(torch.tensor([[0.5], [2.0]])).tolist()
+    [[0.5, 0.0], [1.0, 0.5]]
+    """
+
+    column: Tensor
+    left: Tensor
+    width: Tensor
+    low: Tensor
+    high: Tensor
+
+    def __init__(self, edges: Sequence[Tensor]) -> None:
+        super().__init__()
+        parts: list[list[Tensor]] = [[], [], [], [], []]
+        for feature, own in enumerate(edges):
+            bins = len(own) - 1
+            if bins < 2:
+                continue
+            low, high = own.new_zeros(bins), own.new_ones(bins)
+            low[0], high[-1] = -_BEYOND, 1 + _BEYOND
+            column = torch.full((bins,), feature)
+            for part, values in zip(
+                parts, (column, own[:-1], own.diff(), low, high), strict=True
+            ):
+                part.append(values)
+        names = ("column", "left", "width", "low", "high")
+        for name, part in zip(names, parts, strict=True):
+            nothing = torch.empty(0, dtype=torch.long if name == "column" else None)
+            self.register_buffer(name, torch.cat(part) if part else nothing)
+
+    @classmethod
+    def of_rows(cls, x: Tensor, bins: int) -> "PiecewiseLinear":
+        """Cut each feature of rows ``(n, d)`` at its quantiles, into ``bins`` at most."""
+        levels = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
+        places = (levels * (len(x) - 1)).round().long()
+        ordered = x.detach().sort(0).values[places]
+        return cls([column.unique() for column in ordered.unbind(1)])
+
+    @property
+    def size(self) -> int:
+        """Number of encoded values."""
+        return len(self.column)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Encode features ``(..., d)`` as ``(..., size)``."""
+        inside = (x.index_select(-1, self.column) - self.left) / self.width
+        return torch.minimum(torch.maximum(inside, self.low), self.high)
 
 
 class MLPStack(nn.Module):
@@ -42,6 +118,8 @@ class MLPStack(nn.Module):
     dropout
         Share of hidden units that is left out in training mode, after each hidden
         layer; rounded to a multiple of 1/256.
+    encoding
+        What the first layer sees beside the standardized features; None for nothing.
     generator
         Source of the initial weights: PyTorch's own rule for ``nn.Linear``, uniform
         within :math:`\pm 1 / \sqrt{\text{inputs}}`.
@@ -66,11 +144,14 @@ class MLPStack(nn.Module):
         members: int = 1,
         hidden: Sequence[int] = (128, 128),
         dropout: float = 0.0,
+        encoding: PiecewiseLinear | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        sizes = (features, *hidden, outputs)
-        if min(*sizes, members) < 1:
+        self.encoding = encoding
+        encoded = 0 if encoding is None else encoding.size
+        sizes = (features + encoded, *hidden, outputs)
+        if min(features, *sizes[1:], members) < 1:
             raise InputError(
                 "features, outputs, members and each hidden layer must be at least 1, "
                 f"got features={features}, hidden={tuple(hidden)}, outputs={outputs}, "
@@ -120,6 +201,9 @@ class MLPStack(nn.Module):
         self._check_inputs(x)
         drops = self.training and self.threshold > 0
         values = (x - self.center) / self.scale
+        if self.encoding is not None:
+            beside = self.encoding(x).expand(*values.shape[:-1], -1)
+            values = torch.cat([values, beside], -1)
         *hidden, last = zip(self.weights, self.biases, strict=True)
         for weight, bias in hidden:
             values = torch.baddbmm(bias, values, weight)
@@ -159,9 +243,13 @@ class MLPStack(nn.Module):
             outputs,
             members=len(members),
             hidden=hidden,
+            encoding=self.encoding,
             generator=torch.Generator(),
         )
-        chosen = {name: values[members] for name, values in self.state_dict().items()}
+        chosen = {
+            name: values if name.startswith("encoding.") else values[members]
+            for name, values in self.state_dict().items()
+        }
         result.load_state_dict(chosen, assign=True)
         result.threshold = self.threshold if drops else 0
         return result.train(drops)

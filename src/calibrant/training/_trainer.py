@@ -1,6 +1,7 @@
 """State and steps of one training."""
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -39,6 +40,8 @@ class Trainer:
         As for ``train``.
     team
         The processes that train it together, or None.
+    judge
+        As for ``train``.
     """
 
     def __init__(
@@ -49,9 +52,10 @@ class Trainer:
         generator: torch.Generator,
         *,
         team: Team | None = None,
+        judge: Callable[[nn.Module], float] | None = None,
     ) -> None:
         self.network, self.recipe, self.generator = network, recipe, generator
-        self.team = team
+        self.team, self.judge = team, judge
         self.parameters = [each for each in network.parameters() if each.requires_grad]
         if not self.parameters:
             raise InputError("the network has no parameters to train.")
@@ -105,7 +109,7 @@ class Trainer:
         self.floor = None if held_out is None else held_out_calibration_floor(held_out)
         if patience is None:
             return None
-        if held_out is None:
+        if held_out is None and self.judge is None:
             raise InputError(
                 f"early stopping (patience={patience}) looks at rows that are not "
                 "learned from, and there are none. Give data.held_out, or set "
@@ -242,6 +246,8 @@ class Trainer:
 
     def _look(self, epoch: int) -> tuple[float | None, float | None]:
         """Score the held-out rows and keep the weights of members that improved."""
+        if self.judge is not None:
+            return self._judged(self.judge, epoch), None
         if self.held_out is None:
             return None, None
         rows, real = self.held_out
@@ -286,6 +292,18 @@ class Trainer:
         if lost.any():
             raise self._diverged(place, lost.any(1), x, y)
         return found, pit.reshape(rows.shape)
+
+    def _judged(self, judge: Callable[[nn.Module], float], epoch: int) -> float:
+        """One number for all members, who then all keep the weights of one epoch."""
+        self._share_buffers()
+        self.network.eval()
+        with torch.no_grad():
+            value = torch.tensor(judge(self.network), device=self.data.x.device)
+        if self.team is not None:
+            value = self.team.agreed(value)
+        if self.stopping is not None:
+            self.stopping.look(value.expand(self.members), epoch)
+        return float(value)
 
     def _share_buffers(self) -> None:
         if self.team is not None and not self.stacked:

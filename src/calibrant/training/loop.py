@@ -28,6 +28,7 @@ def train(
     progress: bool | None = False,
     title: str = "training",
     distributed: bool = False,
+    judge: Callable[[nn.Module], float] | None = None,
 ) -> History:
     """Train a network in place.
 
@@ -58,6 +59,9 @@ def train(
         dropout masks and batch normalization, which see a process's part. The first
         process alone shows progress and calls callbacks. If one ends, the others raise
         ``LostRankError``; Ctrl-C ends all of them without a result.
+    judge
+        A score of the network, smaller is better, that early stopping looks at instead
+        of each member's held-out rows: all members keep the weights of one epoch.
 
     Returns
     -------
@@ -85,7 +89,7 @@ def train(
     rank = 0 if team is None else team.rank
     if rank > 0:
         callbacks, progress = (), False
-    trainer = Trainer(network, data, recipe, generator, team=team)
+    trainer = Trainer(network, data, recipe, generator, team=team, judge=judge)
     history = History()
     device = trainer.data.x.device
     with (

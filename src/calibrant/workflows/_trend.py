@@ -122,7 +122,6 @@ def _error(
         recalibrate_on=None,
         callbacks=(),
         progress=False,
-        scheduler=None,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
