@@ -128,6 +128,8 @@ def cut_rows(rows: TrainingTable, roles: Roles, share: float, seed: int) -> Cut:
         groups = _codes(rows.column(roles.group))
     learned, held = rows.known, rows.known[:0]
     notes: tuple[str, ...] = ()
+    if len(learned) < _FEWEST_LEARNED:
+        _check_counts(rows, len(learned), 0 if share else None)
     if share:
         learned, held, notes = _held_out(rows, roles, share, seed, times, groups)
     _check_counts(rows, len(learned), len(held) if share else None)
