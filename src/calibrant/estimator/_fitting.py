@@ -251,9 +251,9 @@ def _targets(
 class _PooledScore:
     """CRPS of each row's pool of unseen members, for the choice of the epoch.
 
-    The pool is taken as normal, with the moments of the mixture. The spread is overfitted
-    long before the mean is, and the map corrects the spread: the CRPS, unlike the
-    likelihood, lets the mean go on learning.
+    The pool is taken as normal, with the moments of the mixture. Spreads overfit long
+    before means do, and the map corrects spreads: the CRPS, unlike the likelihood, lets
+    the means go on learning.
     """
 
     def __init__(self, x: Tensor, y: Tensor, members: Members, design: Design) -> None:
