@@ -42,10 +42,10 @@ class CalibratedRegressor(
     Many small networks are trained side by side, pooled, and the pool is recalibrated
     with targets that it has not seen. By default that costs no rows
     (``recalibrate_on="out_of_fold"``): the rows are cut into ``folds`` again and again,
-    ``members`` times, and each network learns without one fold of one partition. So each
-    row has ``members`` networks that have not seen it. Their pool is the row's
-    out-of-fold distribution; one map is learned from the PIT values of all of these, and
-    the prediction is that map over the pool of all ``members * folds`` networks.
+    ``members`` times, and each network learns without one fold of one partition. So
+    each row has ``members`` networks that have not seen it. Their pool is the row's
+    out-of-fold distribution; one map is learned from the PIT values of all of these,
+    and the prediction is that map over the pool of all ``members * folds`` networks.
 
     All networks learn for the same number of epochs: that with the best CRPS of the
     out-of-fold pools. The pool that is served is larger than those that were measured,
@@ -107,8 +107,8 @@ class CalibratedRegressor(
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
         is ``"beta"`` for fewer than 1,000 calibration rows and ``"smooth"`` for more.
     recalibrate_on
-        Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that no
-        member learns from), ``"train"`` (the paper's, which flatters itself), or None.
+        Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that
+        no member learns from), ``"train"`` (the paper's, which flatters itself), or None.
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
         Of each partition of ``"out_of_fold"``.

@@ -27,10 +27,11 @@ class PiecewiseLinear(nn.Module):
 
     A feature with edges :math:`b_0 < \dots < b_T` becomes the T numbers
 
-    .. math:: e_t = \operatorname{clip}\Bigl(\frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\Bigr),
+    .. math:: e_t = \operatorname{clip}\left(
+        \frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\right) ,
 
-    where the first goes on below its bin and the last above it, by two widths of the bin
-    at most. A network bends at its kinks; with these its first layer starts with kinks
+    where the first goes on below its bin and the last above it, by two widths of the
+    bin at most. A network bends at its kinks; with these its first layer starts with kinks
     where the rows are. Beside them the network sees the feature itself.
 
     Parameters
@@ -78,7 +79,7 @@ class PiecewiseLinear(nn.Module):
 
     @classmethod
     def of_rows(cls, x: Tensor, bins: int) -> "PiecewiseLinear":
-        """Cut each feature of rows ``(n, d)`` at its quantiles, into ``bins`` at most."""
+        """Cut each feature of rows ``(n, d)`` at quantiles, into ``bins`` at most."""
         levels = torch.linspace(0, 1, bins + 1, dtype=torch.float64)
         places = (levels * (len(x) - 1)).round().long()
         ordered = x.detach().sort(0).values[places]
