@@ -23,7 +23,7 @@ CHEAP: dict[str, Any] = {
     "patience": 3,
     "strength": 1.0,
     "recalibrator": "beta",
-    "recalibrate_on": "cross_fit",
+    "recalibrate_on": "out_of_fold",
     "random_state": 0,
 }
 

@@ -16,7 +16,7 @@ _Found = tuple[str, str, object, bool]
 _CHOICES = {
     "split": ("unshuffled", "shuffled", "fixed"),
     "network": ("mc_dropout", "deep_ensemble", "default"),
-    "recalibration": ("none", "isotonic", "cross_fit", "out_of_bag"),
+    "recalibration": ("none", "isotonic", "out_of_fold"),
 }
 _FINITE = (
     "calibration_error",

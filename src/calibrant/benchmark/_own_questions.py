@@ -46,7 +46,7 @@ def _defaults(shuffled: Sequence[Arm]) -> dict[str, Arm]:
         arm
         for arm in shuffled
         if arm.network == "default"
-        and arm.recalibration == "cross_fit"
+        and arm.recalibration == "out_of_fold"
         and _protocol(arm) == _protocol(paper_arm(arm.data, _BASE, shuffled=True))
     ]
     found.sort(key=lambda arm: (arm.data, arm.regularizer != NO_REGULARIZER, arm))

@@ -35,9 +35,6 @@ from calibrant.recalibration.isotonic import IsotonicRecalibrator
 
 __all__ = ["run_job"]
 
-# Networks of the default: out of bag as many as in five folds of five, because each
-# row must be left out by some of them.
-_MEMBERS = {"cross_fit": 5, "out_of_bag": 25}
 _INTERVAL = 0.9
 _QUARTILES = 4
 
@@ -161,7 +158,6 @@ def _default(job: Job, data: DataSet, splits: Splits) -> Measured:
         epochs=cell.epochs,
         recalibrate_on=cell.recalibration,
         random_state=job.seed,
-        members=_MEMBERS[cell.recalibration],
     )
     with warnings.catch_warnings():
         # The plan has decided how rows are cut, whatever their order tells.

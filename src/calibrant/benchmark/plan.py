@@ -21,11 +21,11 @@ CONDITIONAL = "conditional"
 
 _CHOICES = {
     "networks": ("mc_dropout", "deep_ensemble", "default"),
-    "recalibrations": ("none", "isotonic", "cross_fit", "out_of_bag"),
+    "recalibrations": ("none", "isotonic", "out_of_fold"),
     "split": ("unshuffled", "shuffled", "fixed"),
 }
 # The default model brings its own recalibration, the paper's models theirs.
-_OWN_RECALIBRATIONS = ("cross_fit", "out_of_bag")
+_OWN_RECALIBRATIONS = ("out_of_fold",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Study:
         Lengths of the training; shorter ones are looked at on the way.
     recalibrations
         Out of none and isotonic (on the training fold), for the paper's networks, and
-        cross_fit and out_of_bag, for the default.
+        out_of_fold, for the default.
     split
         unshuffled (the paper's), shuffled, or fixed (Year Prediction MSD's own).
     folds, repeats
@@ -98,7 +98,7 @@ class Study:
                 raise InputError(
                     f"{network} has none of the recalibrations "
                     f"{', '.join(self.recalibrations)}: the paper's networks take none "
-                    "and isotonic, the default takes cross_fit and out_of_bag."
+                    "and isotonic, the default takes out_of_fold."
                 )
 
     def cells(self) -> Iterator[Cell]:

@@ -93,7 +93,7 @@ def _shuffled() -> list[Study]:
         data=SMALL,
         networks=("default",),
         strengths=(1.0,),
-        recalibrations=("cross_fit",),
+        recalibrations=("out_of_fold",),
     )
     return [
         plain,
@@ -106,7 +106,6 @@ def _shuffled() -> list[Study]:
         ),
         default,
         replace(plain, data=SMALL, networks=("deep_ensemble",)),
-        replace(default, recalibrations=("out_of_bag",)),
         replace(default, data=(LARGE,)),
         replace(plain, data=(LARGE,), networks=("deep_ensemble",)),
     ]

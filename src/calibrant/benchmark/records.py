@@ -32,7 +32,7 @@ class Cell:
         Passes over the training fold.
     recalibration
         ``"none"``, ``"isotonic"`` (on the training fold, as in the paper),
-        ``"cross_fit"`` or ``"out_of_bag"``.
+        or ``"out_of_fold"``.
     repeat, fold
         Which repeat and which fold, from 0.
     """

@@ -16,7 +16,6 @@ from calibrant.cli._options import (
     MissingOption,
     QuietOption,
     RecalibratorOption,
-    SchedulerOption,
     SeedOption,
     Table,
     ThousandsOption,
@@ -38,7 +37,7 @@ _MODEL = "The model"
 # Parameters that have options of their own, which must not contradict each other.
 _OWN_OPTIONS = (
     *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
-    *("target_transform", "scheduler"),
+    "target_transform",
 )
 
 
@@ -161,7 +160,6 @@ def fit(
             rich_help_panel=_MODEL,
         ),
     ] = None,
-    scheduler: SchedulerOption = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
     delimiter: DelimiterOption = None,
@@ -192,7 +190,6 @@ def fit(
         "epochs": epochs,
         "target_transform": target_transform,
         "bounds": None if lower is None and upper is None else (lower, upper),
-        "scheduler": scheduler,
         **_parameters(more),
     }
     done = fit_table(

@@ -83,9 +83,7 @@ def reproduce(
     ] = None,
     recalibration: Annotated[
         Many,
-        typer.Option(
-            help="none, isotonic, cross_fit or out_of_bag.", rich_help_panel=_STUDY
-        ),
+        typer.Option(help="none, isotonic or out_of_fold.", rich_help_panel=_STUDY),
     ] = None,
     split: Annotated[
         str | None,

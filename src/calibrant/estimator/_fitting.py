@@ -20,7 +20,12 @@ from calibrant.distributions.censored import Censored
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.estimator._design import Design
 from calibrant.estimator._folds import Blocks, Labels
-from calibrant.estimator._members import Architecture, Members, conditioned
+from calibrant.estimator._members import (
+    Architecture,
+    Members,
+    conditioned,
+    disagreement_of,
+)
 from calibrant.estimator._standardize import center_and_scale, feature_limits
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
@@ -175,6 +180,9 @@ def fit_members(
         targets=targets,
         transform=transform,
         bounds=table.first_bounds,
+        disagreement=disagreement_of(
+            count if design.unseen is None else len(design.unseen)
+        ),
     )
     _standardize_inputs(networks, x, design.rows)
     learned, held_out = list(design.rows), None

@@ -26,14 +26,12 @@ from calibrant.networks.mlp import MLPStack, PiecewiseLinear
 from calibrant.networks.standardized import StandardizedInputs
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["Architecture", "Members", "conditioned", "pooled_normal"]
+__all__ = ["Architecture", "Members", "conditioned", "disagreement_of", "pooled_normal"]
 
 # Hidden numbers that are held at once in prediction.
 _BLOCK = 2**22
 # A new row may be this many standard deviations away; more would leave float32.
 _FARTHEST = 1e12
-# Weight of the variance between members, see ``pooled_normal``.
-_DISAGREEMENT = 3.0
 # Encoded numbers of a row, and rows whose quantiles are the edges of the bins.
 _MOST_ENCODED, _MOST_SORTED = 1024, 100_000
 # Of all members together; 8 GB, four times that with gradients and Adam's moments.
@@ -193,6 +191,8 @@ class Members:
     limits
         Least and largest value of each feature, each of shape ``(d,)``; others are
         clipped. None for none.
+    disagreement
+        Its weight in the pooled variance, see :func:`pooled_normal`.
     """
 
     def __init__(
@@ -205,10 +205,11 @@ class Members:
         transform: TargetTransform | None,
         bounds: tuple[float, float] | None = None,
         limits: tuple[Array, Array] | None = None,
+        disagreement: float = 0.0,
     ) -> None:
         self.architecture, self.networks = architecture, list(networks)
         self.inputs, self.transform, self.bounds = inputs, transform, bounds
-        self.limits = limits
+        self.limits, self.disagreement = limits, disagreement
         self.target_center = torch.from_numpy(targets[0]).unsqueeze(1)
         self.target_scale = torch.from_numpy(targets[1]).unsqueeze(1)
         self._plain: MLPStack | None = None
@@ -288,7 +289,7 @@ class Members:
                 passes = len(each[0]) // len(shares)
                 shares = shares.repeat_interleave(passes, 0) / passes
             if self.architecture.pooling == "pooled" and isinstance(each[0], Gaussian):
-                law = pooled_normal(each[0], shares)
+                law = pooled_normal(each[0], shares, disagreement=self.disagreement)
             else:
                 law = pool(each[0], shares)
         if self.architecture.pooling == "moment_matched":
@@ -332,16 +333,25 @@ class Members:
         return rescaled(law, self.target_center[member], self.target_scale[member])
 
 
-def pooled_normal(members: Gaussian, weights: Tensor | None = None) -> Gaussian:
+def disagreement_of(pool: int) -> float:
+    """Weight of the disagreement, if a map learns from pools of so many members."""
+    return 3.0 if pool >= 4 else 0.0
+
+
+def pooled_normal(
+    members: Gaussian, weights: Tensor | None = None, *, disagreement: float
+) -> Gaussian:
     r"""Pool normal distributions over their first axis into one normal distribution.
 
     .. math::
         m = \sum_i w_i \mu_i, \qquad
-        s^2 = \sum_i w_i \sigma_i^2 + c \sum_i w_i (\mu_i - m)^2, \qquad c = 3 .
+        s^2 = \sum_i w_i \sigma_i^2 + c \sum_i w_i (\mu_i - m)^2 .
 
     With c = 1 it has the moments of the mixture. What members disagree about is harder
     than they say: c = 3 was the best of 0, 1, 3 and 10 in likelihood and calibration
     after a map, on inner splits of five tables. The size of s is the map's business.
+    Fewer than four members say too little about their disagreement: see
+    :func:`disagreement_of`.
 
     Parameters
     ----------
@@ -349,10 +359,12 @@ def pooled_normal(members: Gaussian, weights: Tensor | None = None) -> Gaussian:
         Batch shape ``(members, n)``.
     weights
         Shape ``(members, n)``, sums of 1 over the members; equal if left out.
+    disagreement
+        c, the weight of the variance between the means.
 
     Examples
     --------
-    >>> pooled = pooled_normal(Gaussian([[0.0], [2.0]], 1.0))
+    >>> pooled = pooled_normal(Gaussian([[0.0], [2.0]], 1.0), disagreement=3)
     >>> pooled.mean.item(), pooled.variance.item()
     (1.0, 4.0)
     """
@@ -363,7 +375,7 @@ def pooled_normal(members: Gaussian, weights: Tensor | None = None) -> Gaussian:
     else:
         mean, within = (weights * means).sum(0), (weights * variances).sum(0)
         between = (weights * (means - mean).square()).sum(0)
-    return Gaussian(mean, (within + _DISAGREEMENT * between).sqrt())
+    return Gaussian(mean, (within + disagreement * between).sqrt())
 
 
 def _outputs(

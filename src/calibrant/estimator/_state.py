@@ -61,6 +61,7 @@ def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str
         "strength_path": _path(model),
         "history": [_finite(vars(each)) for each in model.history_],
         "members": len(members),
+        "disagreement": members.disagreement,
         "transform": _text(members.transform, transform_from_json),
         "recalibrator": _text(fitted.recalibrator, recalibrator_from_json),
         "cut_first": members.bounds is not None,
@@ -102,6 +103,7 @@ def restored_model(
         limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
         if "inputs.low" in arrays
         else None,
+        disagreement=_not_negative(state["disagreement"]),
     )
     recalibrator = _read(state["recalibrator"], recalibrator_from_json)
     last = None if state["cut_first"] else bounds
@@ -122,6 +124,12 @@ def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
     quantiles = fitted.law(row).quantiles((0.05, 0.5, 0.95))
     if bool(quantiles.isnan().any()):
         raise InputError("its arrays must give predictions, and they give no numbers.")
+
+
+def _not_negative(number: Any) -> float:  # noqa: ANN401
+    if type(number) is not float or not 0 <= number < math.inf:
+        raise InputError(f"its disagreement must be at least 0, got {number!r:.60}.")
+    return number
 
 
 def _read(text: Any, read: Callable[[str], Any]) -> Any:  # noqa: ANN401

@@ -1,4 +1,4 @@
-"""Any regressor, cross-fitted and recalibrated on rows that it had not seen."""
+"""Any regressor, pooled out of fold and recalibrated on rows that it had not seen."""
 
 import sys
 import warnings
@@ -25,15 +25,16 @@ from sklearn.utils.validation import (
 from calibrant._checks import ArrayLike, InputError, find_part
 from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._design import Design, design_for
-from calibrant.estimator._fitting import Table, fit_recalibrators
+from calibrant.estimator._fitting import UnseenPool, fit_map
 from calibrant.estimator._folds import Blocks, linked_rows
 from calibrant.estimator._foreign_rows import Rows, as_rows, feature_codes
 from calibrant.estimator._laws_of import choose_law, seeded, weight_option
+from calibrant.estimator._members import disagreement_of, pooled_normal
 from calibrant.estimator._predictions import LawPredictions
 from calibrant.estimator._serial import warn_of_order
-from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.conformal_interval import ConformalInterval
@@ -47,37 +48,20 @@ _MOST_AT_ENDS = 0.05
 
 
 class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    r"""A regressor of scikit-learn's kind, with laws that are calibrated.
+    r"""A regressor of scikit-learn's kind, with distributions that are calibrated.
 
-    The rows are cut into :math:`K` folds. A clone trained without fold :math:`k`
-    predicts laws :math:`F_{-k}` for that fold, whose :math:`n_k` PIT values teach the
-    map :math:`R_k`. The predicted law is
+    The rows are cut into ``folds``, ``members`` times, and a clone is trained without
+    each fold of each partition. So every row has ``members`` clones that have not seen
+    it, whose pool is the row's out-of-fold distribution; one map is learned from the
+    PIT values of all rows, and the prediction is that map over the pool of all clones.
+    Normal distributions are pooled to a normal one (see ``CalibratedRegressor``),
+    others to their mixture. The PIT values are extrapolated to the larger pool that is
+    served. Rows with equal features share a fold (unless more than a twentieth of all
+    are equal: that is a common case and no copy). With a time there is one partition,
+    into stretches of time.
 
-    .. math:: F(y \mid x) = \sum_{k=1}^K \frac{n_k}{n} R_k\bigl(F_{-k}(y \mid x)\bigr) .
-
-    So every map learns from rows that its clone has not seen, and every row is used
-    both ways. Rows with equal features share a fold (unless more than a twentieth of
-    all are equal: that is a common case and no copy).
-
-    **Guarantee.** Let the rows and a new one be exchangeable, with distinct features,
-    without ``groups`` and ``time``; let all folds have :math:`m` rows, PIT values have
-    no ties and the map be ``"empirical"``. Then for any regressor and each tail
-
-    .. math:: P\bigl(F(Y \mid X) \le a\bigr) \le 2a + \frac{1}{m+1} , \qquad
-        P\bigl(F(Y \mid X) \ge 1 - a\bigr) \le 2a + \frac{1}{m+1} ,
-
-    so an interval of coverage :math:`c` holds the new target with probability
-    :math:`1 - 2(1 - c) - 2 / (m+1)` at least, over all rows together. Each
-    :math:`R_k(F_{-k})` is within one rank a conformal p-value, and the mean of
-    dependent p-values is at worst a factor of 2 off.
-
-    **Measured.** The other way there is no bound: a mixture is wider than its parts,
-    and the more so the more a regressor changes with its rows. Over three generated
-    tables of 200 and 1,000 rows (fresh rows of the same, 5 folds), intervals of linear
-    models, neighbors, forests and boosted trees of nominal 50 % covered 48 to 55 % and
-    those of 90 % covered 88 to 96 %. Those of single trees are far too wide: fully
-    grown ones of nominal 50 % covered 66 to 69 %, those of 90 % covered 98 %. Prefer a
-    forest, or ``min_samples_leaf``.
+    There is no finite-sample guarantee: a row's pool and the pool that is served differ
+    in size. MEASURED
 
     How a law is got from a clone, the first that applies:
 
@@ -104,8 +88,11 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         The regressor, or a pipeline that ends in one. It is cloned, never fitted.
     recalibrator
         A name in ``RECALIBRATORS``, or an object with ``fit`` and ``transform``.
+    members
+        Number of partitions, 1 or more: clones that have not seen a row. With 1 nothing
+        can be extrapolated, and intervals come out too wide.
     folds
-        :math:`K`, 2 or more.
+        Of each partition, 2 or more.
     levels
         Levels in (0, 1) of a quantile regressor, whose own level is then not used.
     law
@@ -119,19 +106,16 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
     Attributes
     ----------
     folds_
-        Fold of each row, shape ``(n,)``.
+        Fold of each row in each partition, shape ``(members, n)``.
     pit_
-        PIT values of the rows under laws that had not seen them, before recalibration,
+        PIT values of the rows under pools that had not seen them, before recalibration,
         shape ``(n,)``; randomized for rounded or capped targets.
-    models_, recalibrators_, weights_
-        For each fold the law model, its map, and :math:`n_k / n`.
+    models_, recalibrator_
+        The trained clones, ``members * folds`` of them, and the map.
 
     References
     ----------
-    Vovk (2015), *Cross-conformal Predictors*, arXiv:1208.0806.
-    Barber, Candès, Ramdas and Tibshirani (2021), *Predictive Inference with the
-    Jackknife+*, arXiv:1905.02928, Theorem 4.
-    Vovk and Wang (2020), *Combining p-values via Averaging*, arXiv:1212.4966.
+    Gneiting and Ranjan (2013), *Combining Predictive Distributions*, arXiv:1106.1638.
 
     Examples
     --------
@@ -149,6 +133,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         estimator: Any,  # noqa: ANN401  (any regressor)
         *,
         recalibrator: str | Recalibrator | Callable[[], Recalibrator] = "empirical",
+        members: int = 2,
         folds: int = 5,
         levels: Sequence[float] | None = None,
         law: Callable[[Any, Any], object] | None = None,
@@ -157,6 +142,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
     ) -> None:
         self.estimator = estimator
         self.recalibrator = recalibrator
+        self.members = members
         self.folds = folds
         self.levels = levels
         self.law = law
@@ -172,7 +158,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         groups: Any | None = None,  # noqa: ANN401  (labels of any type)
         time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
     ) -> Self:
-        """Train one clone for each fold, and its map on that fold.
+        """Train a clone without each fold, and the map of their pool.
 
         Parameters
         ----------
@@ -200,30 +186,19 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             fit_law(estimator, rows.take(learned))
             for learned in self._shown(design.rows)
         ]
-        self._learn_maps(rows, design, seed)
+        first = np.cumsum([0, *(len(np.unique(row)) for row in design.unseen)])
+        self.folds_ = design.unseen - first[:-1, None]
+        grid, target = detect_grid(rows.y), torch.from_numpy(rows.y)
+        pool = UnseenPool(
+            self._pooled, design, self._each(rows.X, len(rows.y)), target, grid
+        )
+        self.pit_ = pool.pit(seed).detach().numpy()
+        self.recalibrator_: Any = fit_map(pool, self.recalibrator, seed=seed)
         self._judge(rows.blocks)
         return self
 
-    def _learn_maps(self, rows: Rows, design: Design, seed: int) -> None:
-        """Fit a map on each fold's laws, and keep what is known of the folds."""
-        grid = detect_grid(rows.y)
-        generator = torch.Generator().manual_seed(seed)
-        self.folds_ = np.empty(len(rows.y), dtype=np.int64)
-        self.pit_ = np.empty(len(rows.y))
-        laws = []
-        for fold, unit in enumerate(design.units):
-            held_out = rows.take(unit.calibration)
-            law = _checked_law(self.models_[fold].law(held_out.X), len(held_out.y))
-            laws.append((unit, law))
-            target = torch.from_numpy(held_out.y)
-            pit = recorded_pit(law, target, grid, generator=generator)
-            self.pit_[unit.calibration] = pit.detach().numpy()
-            self.folds_[unit.calibration] = fold
-        table = Table(np.empty((len(rows.y), 0)), rows.y, rows.blocks, grid=grid)
-        self.recalibrators_: Any = fit_recalibrators(
-            laws, table, self.recalibrator, seed=seed
-        )
-        self.weights_ = np.array([unit.weight for unit in design.units])
+    def _each(self, X: Any, count: int) -> list[AbstractDistribution]:  # noqa: ANN401
+        return [_checked_law(model.law(X), count) for model in self.models_]
 
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
         """Predict the law of each row, batch shape ``(n,)``.
@@ -233,14 +208,31 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         X
             Features, as in ``fit``.
         """
-        check_is_fitted(self, "recalibrators_")
+        check_is_fitted(self, "recalibrator_")
         X = as_rows(X)
         if getattr(X, "ndim", 2) == 1 and hasattr(self, "n_features_in_"):
             check_array(X, estimator=self)  # says how to reshape it
         validate_data(self, X, reset=False, skip_check_array=True)
-        pairs = zip(self.models_, self.recalibrators_, strict=True)
-        laws = [recalibrator.transform(model.law(X)) for model, recalibrator in pairs]
-        return Mixture(laws, self.weights_)
+        each = [model.law(X) for model in self.models_]
+        law: AbstractDistribution = self.recalibrator_.transform(self._pooled(each))
+        return law
+
+    def _pooled(
+        self, each: Sequence[AbstractDistribution], weights: Array | None = None
+    ) -> AbstractDistribution:
+        """Pool distributions ``(n,)`` with weights ``(members, n)``, or equal ones."""
+        shares = None if weights is None else torch.from_numpy(weights)
+        if all(isinstance(law, Gaussian) for law in each):
+            means, spreads = (
+                torch.stack([getattr(law, part).double() for law in each])
+                for part in ("mean", "stddev")
+            )
+            return pooled_normal(
+                Gaussian(means, spreads),
+                shares,
+                disagreement=disagreement_of(len(self.folds_)),
+            )
+        return each[0] if len(each) == 1 else Mixture(each, shares)
 
     def _check_parameters(self) -> None:
         estimator = self.estimator
@@ -264,9 +256,12 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
                 "recalibrator must give whole laws, and conformal_interval gives "
                 'intervals. Use "empirical", which has the same kind of guarantee.'
             )
-        folds: Any = self.folds
-        if not isinstance(folds, int | np.integer) or folds < 2:
-            raise InputError(f"folds must be an integer from 2 on, got {folds!r}.")
+        for name, least in (("members", 1), ("folds", 2)):
+            value: Any = getattr(self, name)
+            if not isinstance(value, int | np.integer) or value < least:
+                raise InputError(
+                    f"{name} must be an integer from {least} on, got {value!r}."
+                )
 
     def _rows(
         self,
@@ -301,9 +296,15 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         if distinct >= self.folds:
             random = np.random.default_rng(seed)
             design = design_for(
-                "cross_fit", blocks, members=1, folds=self.folds, share=0, random=random
+                "out_of_fold",
+                blocks,
+                # Stretches of time are cut in one way only.
+                members=self.members if blocks.time is None else 1,
+                folds=self.folds,
+                share=0,
+                random=random,
             )
-            if len(design.units) > 1:
+            if len(design.rows) > 1:
                 return design
         raise InputError(
             f"{self.folds} folds need at least as many rows that differ (or groups, or "
@@ -327,8 +328,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             warn_of_order(torch.from_numpy(self.pit_), blocks.labels)
         at_ends = float(((self.pit_ <= 0) | (self.pit_ >= 1)).mean())
         # Maps widen laws first if that helps.
-        narrow = any(getattr(each, "spread", 1) == 1 for each in self.recalibrators_)
-        if at_ends > _MOST_AT_ENDS and narrow:
+        if at_ends > _MOST_AT_ENDS:
             warnings.warn(
                 f"{at_ends:.0%} of the targets lie so far outside their laws that PIT "
                 "values cannot tell how far, so no map can mend that. Let the "
@@ -362,6 +362,7 @@ def recalibrate(
     sample_weight: ArrayLike | None = None,
     *,
     recalibrator: str | Recalibrator | Callable[[], Recalibrator] = "empirical",
+    members: int = 2,
     folds: int = 5,
     levels: Sequence[float] | None = None,
     law: Callable[[Any, Any], object] | None = None,
@@ -370,11 +371,11 @@ def recalibrate(
     random_state: int | np.random.RandomState | None = None,
     progress: bool | None = False,
 ) -> RecalibratedRegressor:
-    """Cross-fit any regressor and recalibrate it: a :class:`RecalibratedRegressor`.
+    """Pool clones of any regressor and recalibrate: a :class:`RecalibratedRegressor`.
 
     Parameters
     ----------
-    estimator, recalibrator, folds, levels, law, random_state, progress
+    estimator, recalibrator, members, folds, levels, law, random_state, progress
         As in :class:`RecalibratedRegressor`, which tells what is guaranteed.
     X, y, sample_weight, groups, time
         As in its ``fit``.
@@ -392,6 +393,7 @@ def recalibrate(
     model = RecalibratedRegressor(
         estimator,
         recalibrator=recalibrator,
+        members=members,
         folds=folds,
         levels=levels,
         law=law,

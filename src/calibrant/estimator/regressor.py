@@ -108,7 +108,7 @@ class CalibratedRegressor(
         is ``"beta"`` for fewer than 1,000 calibration rows and ``"smooth"`` for more.
     recalibrate_on
         Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that
-        no member learns from), ``"train"`` (the paper's, which flatters itself), or None.
+        no member learns from), ``"train"`` (the paper's, too narrow), or None.
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
         Of each partition of ``"out_of_fold"``.

@@ -31,7 +31,7 @@ class PiecewiseLinear(nn.Module):
         \frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\right) ,
 
     where the first goes on below its bin and the last above it, by two widths of the
-    bin at most. A network bends at its kinks; with these its first layer starts with kinks
+    bin at most. A network bends at its kinks; so its first layer starts with kinks
     where the rows are. Beside them the network sees the feature itself.
 
     Parameters

@@ -42,8 +42,7 @@ __all__ = [
 _PAPER_EPOCHS = 100
 _RECALIBRATIONS = {
     "isotonic": "isotonic on train",
-    "cross_fit": "cross-fit",
-    "out_of_bag": "out-of-bag",
+    "out_of_fold": "out-of-fold",
 }
 
 Curve = tuple[float, ...]
