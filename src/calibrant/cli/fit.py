@@ -127,7 +127,7 @@ def fit(
         int,
         typer.Option(
             min=1,
-            help="Networks that have not seen a row; times folds are trained.",
+            help="Networks that have not seen a row; members x folds are trained.",
             rich_help_panel=_MODEL,
         ),
     ] = 5,

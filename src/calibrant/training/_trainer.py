@@ -298,7 +298,9 @@ class Trainer:
         self._share_buffers()
         self.network.eval()
         with torch.no_grad():
-            value = torch.tensor(judge(self.network), device=self.data.x.device)
+            value = torch.tensor(
+                judge(self.network), dtype=torch.float32, device=self.data.x.device
+            )
         if self.team is not None:
             value = self.team.agreed(value)
         if self.stopping is not None:
