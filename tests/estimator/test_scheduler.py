@@ -29,6 +29,7 @@ from calibrant.networks.deep_ensemble import DeepEnsemble
 from calibrant.networks.heads import GaussianHead, StudentTHead
 from calibrant.networks.mc_dropout import MCDropout
 from calibrant.training import DivergedError, TrainingData
+from patience import HANGS
 from small_cluster import small_cluster
 
 Make = Callable[..., CalibratedRegressor]
@@ -228,7 +229,7 @@ def test_an_interruption_takes_the_tasks_back(
     with pytest.raises(KeyboardInterrupt):
         model.fit(*line)
     assert not hasattr(model, "model_")
-    until = time.monotonic() + 60
+    until = time.monotonic() + HANGS
     while cluster.scheduler.tasks:  # the scheduler forgets them a moment later
         assert time.monotonic() < until
         time.sleep(0.01)
