@@ -19,7 +19,8 @@ class Regression(lightning.LightningModule):  # type: ignore[misc,unused-ignore]
         """Add the regularizer to the negative log-likelihood."""
         x, y = batch
         predicted = self.head(self.layers(x))
-        return self.regularizer(predicted, y).sub(predicted.log_prob(y).mean())
+        loss: Tensor = self.regularizer(predicted, y) - predicted.log_prob(y).mean()
+        return loss
 
     def configure_optimizers(self) -> optim.Optimizer:
         """Take Adam."""

@@ -31,8 +31,8 @@ def main() -> None:
         held_out, unseen = normal(network(x[1000:2000])), normal(network(x[2000:]))
         covered = evaluate(unseen, y[2000:])["coverage_90"]
         print(f"strength {strength}: 90 % intervals cover {covered:.1%} of unseen rows")
-    recalibrator = SmoothRecalibrator().fit(held_out, y[1000:2000])
-    print(evaluate(recalibrator.transform(unseen), y[2000:]).verdict())
+        recalibrator = SmoothRecalibrator().fit(held_out, y[1000:2000])
+        print(evaluate(recalibrator.transform(unseen), y[2000:]).verdict())
 
 
 if __name__ == "__main__":

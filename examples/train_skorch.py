@@ -13,8 +13,9 @@ class RegularizedNet(NeuralNet):  # type: ignore[misc,unused-ignore]
 
     def get_loss(self, raw: torch.Tensor, y: torch.Tensor, **_: object) -> torch.Tensor:
         """Add the regularizer to the negative log-likelihood."""
-        law = GaussianHead()(raw)
-        return self.criterion_(law, y.to(raw)).sub(law.log_prob(y.to(raw)).mean())
+        law, y = GaussianHead()(raw), y.to(raw)
+        loss: torch.Tensor = self.criterion_(law, y) - law.log_prob(y).mean()
+        return loss
 
     def predict_distribution(self, X: object) -> Gaussian:
         """Law of each row; with it ``calibrant.recalibrate(net, X, y)`` works too."""
