@@ -30,8 +30,7 @@ def main() -> None:
     layers = {"module": lambda: Sequential(Linear(8, 128), ReLU(), Linear(128, 2))}
     options = {"optimizer": torch.optim.Adam, "lr": 3e-3, "max_epochs": 150}
     options |= {"criterion": QuantileRegularizer, "train_split": None, "verbose": 0}
-    net = RegularizedNet(**layers, **options, batch_size=250)
-    net.fit(x[:1000].numpy(), y[:1000])
+    net = RegularizedNet(**layers, **options, batch_size=250).fit(x[:1000], y[:1000])
     held_out, unseen = map(net.predict_distribution, x[1000:].split([1000, 500]))
     law = SmoothRecalibrator().fit(held_out, y[1000:2000]).transform(unseen)
     print(evaluate(law, y[2000:]).verdict())
