@@ -151,7 +151,7 @@ def main() -> None:
             progress=False,
         ).model
         found = files(Path(place), model, options.rows) | laws(model)
-    found |= training(options.learn) | memory(options.learn)
+    found |= training(options.learn) | memory(10 * options.learn)
     for name, value in found.items():
         print(f"{name:42s} {value:12,.2f}")
     if options.json:

@@ -299,7 +299,7 @@ class Trainer:
         self.network.eval()
         with torch.no_grad():
             value = torch.tensor(
-                judge(self.network), dtype=torch.float32, device=self.data.x.device
+                judge(self.network), dtype=torch.float64, device=self.data.x.device
             )
         if self.team is not None:
             value = self.team.agreed(value)
