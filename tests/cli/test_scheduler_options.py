@@ -12,6 +12,7 @@ from bad_input.houses import houses
 from calibrant.tables.writer import TableWriter
 from small_cluster import small_cluster
 
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with small_cluster() as cluster:

@@ -41,7 +41,9 @@ def arm(error: float, **changes: object) -> list[Record]:
 
 BASE = arm(40.0)
 QR = arm(30.0, regularizer="cumulative_kl", strength=20.0)
-OTHER = arm(7.0, data="own.csv", folds=5, recalibration="out_of_fold", network="default")
+OTHER = arm(
+    7.0, data="own.csv", folds=5, recalibration="out_of_fold", network="default"
+)
 
 
 def texts(grid: object) -> list[list[str]]:
