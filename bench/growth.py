@@ -1,15 +1,14 @@
 """How costs grow with the number of rows: times, fitted exponents and memory."""
 
 import json
-import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 import uncertainty_toolbox as toolbox
 
+from bench.contest import best_seconds
 from bench.contests.metrics import first_scorecard, predictions
 from bench.contests.regularizer import backward_of, bare_sort, relaxed
 from bench.growth_fit import exponent
@@ -55,24 +54,13 @@ class Curve:
         }
 
 
-def _best(work: Callable[[], object], *, budget: float = 1.0) -> float:
-    work()
-    best, stop = math.inf, time.perf_counter() + budget
-    while True:
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-        if time.perf_counter() > stop:
-            return best
-
-
 def _timed(
     panel: str,
     name: str,
     sizes: Sequence[int],
     make: Callable[[int], Callable[[], object]],
 ) -> Curve:
-    seconds = tuple(_best(make(size)) for size in sizes)
+    seconds = tuple(best_seconds(make(size), seconds=1.0) for size in sizes)
     return Curve(panel, name, tuple(sizes), seconds)
 
 

@@ -1,18 +1,17 @@
 """The machine's own limits, measured in the same run."""
 
-import math
 import os
 import platform
 import shutil
 import subprocess
-import time
-from collections.abc import Callable
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import torch
 
+from bench.contest import best_seconds
 from bench.contests.training import peak_product
 
 __all__ = ["described", "limits", "revision"]
@@ -30,33 +29,24 @@ _PACKAGES = (
 )
 
 
-def _best(work: Callable[[], object]) -> float:
-    work()
-    best = math.inf
-    for _ in range(_ROUNDS):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
-
-
 def limits() -> dict[str, float]:
     """Peak of matrix products, memory bandwidth and sort rate, torch's threads."""
     product, operations = peak_product()
     source = torch.ones(_COPIED)
     target = torch.empty_like(source)
+    best = partial(best_seconds, rounds=_ROUNDS)
     values = torch.rand(_SORTED, generator=torch.Generator().manual_seed(0))
     read_and_written = 2 * source.numel() * source.element_size()
     return {
-        "matrix products, float32, GFLOP/s": operations / _best(product) / 1e9,
+        "matrix products, float32, GFLOP/s": operations / best(product) / 1e9,
         "memory, copy, GB/s": read_and_written
-        / _best(lambda: target.copy_(source))
+        / best(lambda: target.copy_(source))
         / 1e9,
         "sort of a million float32 by torch, million/s": len(values)
-        / _best(lambda: values.sort())
+        / best(lambda: values.sort())
         / 1e6,
         "sort of a million float32 by numpy, million/s": len(values)
-        / _best(lambda: np.sort(values.numpy()))
+        / best(lambda: np.sort(values.numpy()))
         / 1e6,
     }
 

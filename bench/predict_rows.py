@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from bench.contest import best_seconds
 from calibrant import TableModel, fit_table
 from calibrant.estimator._members import _outputs
 from calibrant.tables import TableWriter
@@ -52,12 +53,7 @@ def forward_pass(model: TableModel, rounds: int = 5) -> float:
     """Seconds for each row of the networks alone, the best of several rounds."""
     members = model.regressor.model_.members
     x = members.conditioned(np.random.default_rng(0).normal(size=(CHUNK, FEATURES)))
-    best = float("inf")
-    for _ in range(rounds):
-        start = time.perf_counter()
-        _outputs(members._passes(), x)
-        best = min(best, time.perf_counter() - start)
-    return best / CHUNK
+    return best_seconds(lambda: _outputs(members._passes(), x), rounds=rounds) / CHUNK
 
 
 def main() -> None:

@@ -13,17 +13,19 @@ from calibrant import CalibratedRegressor, SerialDependenceWarning
 
 def main() -> None:
     """Learn from the past, with and without its order; measure on what came later."""
-    random = np.random.default_rng(0)
-    day, heat = np.arange(1500), random.uniform(-1, 1, 1500)
-    level = np.zeros(1500)
-    for now in day[1:]:  # a disturbance that lasts for weeks
-        level[now] = 0.97 * level[now - 1] + 0.25 * random.standard_normal()
-    X = np.column_stack([heat, np.sin(2 * np.pi * day / 365), day / 365])
-    y = 2 * heat + X[:, 1] + level + 0.2 * random.standard_normal(1500)
-    past, later = slice(0, 1200), slice(1200, None)
+    random = np.random.default_rng(3)
+    day, heat = np.arange(6000), random.uniform(-1, 1, 6000)
+    # Two features that drift, and a disturbance of the target that lasts for days.
+    lasting = np.array([0.99, 0.99, 0.9])
+    slow = random.standard_normal((6000, 3)) * np.sqrt(1 - lasting**2)
+    for now in day[1:]:
+        slow[now] += lasting * slow[now - 1]
+    X = np.column_stack([heat, np.sin(2 * np.pi * day / 365), slow[:, :2]])
+    y = 2 * heat + X[:, 1] + slow[:, 2] + 0.2 * random.standard_normal(6000)
+    past, later = slice(0, 3000), slice(3000, None, 10)
 
     for name, time in (("random folds", None), ("folds of time", day[past])):
-        model = CalibratedRegressor(members=1, epochs=40, random_state=0)
+        model = CalibratedRegressor(members=1, epochs=40, random_state=3)
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", SerialDependenceWarning)
             model.fit(X[past], y[past], time=time)

@@ -17,12 +17,17 @@ def main() -> None:
     arm = load("kin8nm")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     model = CalibratedRegressor(
-        members=1, folds=5, epochs=20, callbacks=[MLflowLogger()], random_state=0
+        members=1,
+        epochs=20,
+        recalibrate_on="held_out",
+        held_out_share=0.4,
+        callbacks=[MLflowLogger()],
+        random_state=1,
     )
     with mlflow.start_run():
         mlflow.log_params({"members": model.members, "strength": model.strength})
-        model.fit(arm.x[:1000], arm.y[:1000])
-        card = model.evaluate(arm.x[5000:7000], arm.y[5000:7000])
+        model.fit(arm.x[:3000], arm.y[:3000])
+        card = model.evaluate(arm.x[4000:4500], arm.y[4000:4500])
         error = card.measure("calibration_error")
         mlflow.log_metrics({"calibration_error": error.value})
         mlflow.log_metrics({"calibration_floor": error.floor or 0.0})

@@ -2,8 +2,8 @@
 
 It needs ``pip install 'calibrant[tensorboard]'``. Run it with ``python
 examples/log_to_tensorboard.py`` and look at the curves with ``tensorboard --logdir
-runs``: each strength is a run of its own, and the held-out calibration error stands
-beside what a perfectly calibrated model would show.
+runs``: each strength is a run of its own, then the model with the chosen one. The
+held-out calibration error stands beside what a perfectly calibrated model would show.
 """
 
 from calibrant import CalibratedRegressor
@@ -16,15 +16,16 @@ def main() -> None:
     arm = load("kin8nm")
     model = CalibratedRegressor(
         members=1,
-        folds=5,
         epochs=20,
+        recalibrate_on="held_out",
+        held_out_share=0.4,
         strength="auto",
         strength_grid=(0.0, 5.0),
         callbacks=[TensorBoardLogger("runs")],
-        random_state=0,
+        random_state=1,
     )
-    model.fit(arm.x[:1000], arm.y[:1000])
-    card = model.evaluate(arm.x[5000:7000], arm.y[5000:7000])
+    model.fit(arm.x[:3000], arm.y[:3000])
+    card = model.evaluate(arm.x[4000:4500], arm.y[4000:4500])
     print(f"strength {model.strength_}: {card.verdict()}")
 
 

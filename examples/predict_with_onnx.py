@@ -13,9 +13,9 @@ import onnxruntime
 from calibrant import CalibratedRegressor, export_onnx
 
 rng = np.random.default_rng(0)
-x = rng.uniform(-1, 1, (600, 2))
-y = np.sin(3 * x[:, 0]) + (0.1 + 0.4 * np.abs(x[:, 1])) * rng.standard_normal(600)
-train, test = slice(0, 400), slice(400, None)
+x = rng.uniform(-1, 1, (800, 2))
+y = np.sin(3 * x[:, 0]) + (0.1 + 0.4 * np.abs(x[:, 1])) * rng.standard_normal(800)
+train, unseen = slice(0, 600), slice(600, None)
 
 model = CalibratedRegressor(members=1, folds=4, epochs=60, random_state=0)
 model.fit(x[train], y[train])
@@ -24,9 +24,7 @@ path = export_onnx(model, "model.onnx", levels=(0.05, 0.5, 0.95))
 # From here on nothing of calibrant or torch is used.
 session = onnxruntime.InferenceSession(path)
 levels = json.loads(session.get_modelmeta().custom_metadata_map["levels"])
-mean, std, quantiles = session.run(None, {"features": x[test]})
-inside = (quantiles[:, 0] <= y[test]) & (y[test] <= quantiles[:, -1])
+mean, std, quantiles = session.run(None, {"features": x[unseen]})
+inside = (quantiles[:, 0] <= y[unseen]) & (y[unseen] <= quantiles[:, -1])
 print(f"levels {levels}; first row: {mean[0]:.3f} ± {std[0]:.3f}, {quantiles[0]}")
-print(
-    f"intervals of {levels[-1] - levels[0]:.0%} hold {inside.mean():.1%} of the targets"
-)
+print(f"The 90 % intervals cover {inside.mean():.1%} of {len(inside)} unseen rows.")

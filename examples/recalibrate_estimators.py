@@ -31,7 +31,5 @@ estimators: dict[str, tuple[Any, dict[str, Any]]] = {
 }
 for name, (estimator, options) in estimators.items():
     model = recalibrate(estimator, X, y, random_state=0, **options)
-    low, high = model.predict_interval(X_new, coverage=0.9).T
-    held = ((low <= y_new) & (y_new <= high)).mean()
-    crps = float(model.predict_distribution(X_new).crps(y_new).mean())
-    print(f"{name:33} 90 % intervals hold {held:.0%}, crps {crps:.1f}")
+    card = model.evaluate(X_new, y_new)
+    print(f"{name}: mean CRPS {card['crps']:.1f}. {card.verdict()}")

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from calibrant import calibration_error
+from calibrant import calibration_error, evaluate
 from calibrant.recalibration.empirical import EmpiricalRecalibrator
 
 try:
@@ -17,15 +17,16 @@ try:
 except ImportError:
     sys.exit("This example needs NGBoost: pip install ngboost")
 
-rng = np.random.default_rng(0)
-x = rng.uniform(-2, 2, size=(1500, 3))
-y = x[:, 0] ** 2 + (0.3 + np.abs(x[:, 1])) * rng.normal(size=1500)
+rng = np.random.default_rng(1)
+x = rng.uniform(-2, 2, size=(2000, 3))
+y = x[:, 0] ** 2 + (0.3 + np.abs(x[:, 1])) * rng.normal(size=2000)
 
 model = NGBRegressor(n_estimators=800, verbose=False).fit(x[:500], y[:500])
 
-held_out, new = model.pred_dist(x[500:1000]), model.pred_dist(x[1000:])
-recalibrator = EmpiricalRecalibrator().fit((held_out.loc, held_out.scale), y[500:1000])
+held_out, new = model.pred_dist(x[500:1500]), model.pred_dist(x[1500:])
+recalibrator = EmpiricalRecalibrator().fit((held_out.loc, held_out.scale), y[500:1500])
 law = recalibrator.transform((new.loc, new.scale))
 
-print(f"calibration error {calibration_error(law.base.cdf(y[1000:])):.4f}", end=" -> ")
-print(f"{calibration_error(law.cdf(y[1000:])):.4f}")
+print(f"calibration error {calibration_error(law.base.cdf(y[1500:])):.4f}", end=" -> ")
+print(f"{calibration_error(law.cdf(y[1500:])):.4f}")
+print(evaluate(law, y[1500:]).verdict())

@@ -8,15 +8,17 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from calibrant import QuantileTable, evaluate, recalibrate
-from calibrant.data import load
 
 LEVELS = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
 
 
 def main() -> None:
     """Measure the quantiles on rows that are new, as they are and recalibrated."""
-    arm = load("kin8nm")
-    X, y, X_new, y_new = arm.x[:1000], arm.y[:1000], arm.x[5000:6000], arm.y[5000:6000]
+    random = np.random.default_rng(2)
+    x = random.uniform(-1, 1, (3500, 3))
+    noise = (0.2 + np.abs(x[:, 1])) * random.exponential(size=3500)
+    target = np.sin(3 * x[:, 0]) + noise
+    X, X_new, y, y_new = x[:3000], x[3000:], target[:3000], target[3000:]
     boosting = HistGradientBoostingRegressor(loss="quantile", quantile=0.5, max_iter=40)
 
     models = [clone(boosting).set_params(quantile=level).fit(X, y) for level in LEVELS]

@@ -24,7 +24,7 @@ def minus_crps(pipeline: Pipeline, X: Any, y: Any) -> float:  # noqa: ANN401
 def main() -> None:
     """Search, and measure the best model on rows that no part of it has seen."""
     X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
-    X, X_new, y, y_new = train_test_split(X, y.to_numpy(), random_state=0)
+    X, X_new, y, y_new = train_test_split(X, y, test_size=0.4, random_state=0)
     codes = (OneHotEncoder(drop="first"), ["sex"])
     columns = make_column_transformer(codes, remainder=StandardScaler())
     model = CalibratedRegressor(members=1, folds=3, epochs=30, random_state=0)

@@ -4,9 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("calibrant", deadline=None, derandomize=True)
+settings.register_profile(
+    "calibrant",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],  # it looks at the clock
+)
 settings.load_profile("calibrant")
 
 # The tests' tensors are small: a second thread costs more than it gives.

@@ -2,18 +2,27 @@
 
 import io
 import json
-import time
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from rich.console import Console
 from torch.distributions import Normal
 
+from bench import contest as contest_module
 from bench import plain
-from bench.contest import Contest, Goal, Stated, at_least, at_most, share_at_most
+from bench.contest import (
+    Contest,
+    Goal,
+    Stated,
+    at_least,
+    at_most,
+    best_seconds,
+    share_at_most,
+)
 from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
 from bench.record import Record, listing
@@ -86,14 +95,54 @@ def test_different_results_are_not_timed() -> None:
         contest(at_least(), 1, 1, difference=lambda: float("nan")).run()
 
 
-def test_short_work_is_repeated_and_warmed_up() -> None:
-    calls = []
+class FakeClock:
+    """A clock that moves by steps, and work that takes a known time by it."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 1.0, step
+
+    def perf_counter(self) -> float:
+        self.now += 1e-6  # so long takes a look at it
+        return self.now // self.step * self.step
+
+    def work(self, seconds: float, calls: list[float]) -> None:
+        calls.append(seconds)
+        self.now += seconds
+
+
+@pytest.mark.parametrize("step", [1e-7, 0.004, 0.0156])
+def test_short_work_is_repeated_until_the_clock_can_tell(
+    step: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, calls = FakeClock(step), list[float]()
+    monkeypatch.setattr(contest_module, "time", clock)
+    ours, other = (partial(clock.work, each, calls) for each in (2e-5, 3e-4))
     outcome = contest(
-        at_least(), 0, 0, ours=partial(calls.append, 1), other=lambda: time.sleep(0.03),
-        once=False, seconds=0.0,
-    ).run()  # fmt: skip
-    assert len(calls) > 3 * 10
-    assert outcome.value > 1
+        at_least(), 0, 0, ours=ours, other=other, once=False, seconds=0.0
+    ).run()
+    assert outcome.value == pytest.approx(15, rel=0.05)
+    assert outcome.ours_seconds == pytest.approx(2e-5, rel=0.05)
+    assert best_seconds(ours, rounds=3) == pytest.approx(2e-5, rel=0.05)
+
+
+def test_long_work_runs_once_to_warm_up_and_once_a_round(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, calls = FakeClock(0.004), list[float]()
+    monkeypatch.setattr(contest_module, "time", clock)
+    assert best_seconds(partial(clock.work, 1.5, calls), rounds=3) == pytest.approx(
+        1.5, rel=0.01
+    )
+    assert len(calls) == 4
+
+
+def test_a_clock_that_stands_still_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    still = SimpleNamespace(perf_counter=lambda: 1.0)
+    monkeypatch.setattr(contest_module, "time", still)
+    with pytest.raises(RuntimeError, match="clock does not move"):
+        contest(at_least(), 0, 0, ours=int, other=int, once=False).run()
+    with pytest.raises(RuntimeError, match="shorter than a step of the clock"):
+        contest(at_least(), 0, 0, ours=int, other=int).run()
 
 
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:

@@ -51,8 +51,9 @@ def kill_again_and_again(path: Path) -> None:
         if writer == 0:
             write_for_ever(path, done, theirs)
         os.close(theirs)
-        reported += len(os.read(ours, 1))
-        time.sleep(generator.random() * 0.02)
+        for _ in range(generator.randint(1, 4)):
+            reported += len(os.read(ours, 1))
+        time.sleep(generator.random() * 0.005)
         os.kill(writer, signal.SIGKILL)
         os.waitpid(writer, 0)
         while dots := os.read(ours, 65536):

@@ -29,18 +29,24 @@ Options = dict[str, Any]
 QUIET = ":0"
 
 
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_dask, "PATIENCE", HANGS)
+
+
 @pytest.fixture(scope="module")
 def cluster(functions: Any) -> Iterator[Any]:  # noqa: ARG001 - it changes the path
     distributed = pytest.importorskip("distributed")
-    # So that a job that kills is found out soon, and the dead are not waited for.
-    quick = importlib.import_module("dask").config.set(
+    settings = importlib.import_module("dask").config.set(
         {
+            # So that a job that kills is found out soon.
             "distributed.scheduler.allowed-failures": 1,
-            "distributed.comm.timeouts.connect": "3s",
+            # A worker that starts again on a busy machine is not lost after 15 s.
+            "distributed.deploy.lost-worker-timeout": "1 hour",
         }
     )
     with (
-        quick,
+        settings,
         distributed.LocalCluster(
             processes=True,
             n_workers=2,
@@ -294,7 +300,14 @@ def test_a_cluster_of_this_process_has_an_address_too() -> None:
 
 def test_a_cluster_without_workers_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(_dask, "PATIENCE", 1)
+    connect = _dask._client
+
+    def connected(address: str) -> Any:
+        client = connect(address)
+        monkeypatch.setattr(_dask, "PATIENCE", 0.1)  # for workers, once it is there
+        return client
+
+    monkeypatch.setattr(_dask, "_client", connected)
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=QUIET) as empty,
         pytest.raises(SchedulerError, match=r"has no workers\. .*: dask worker tcp://"),

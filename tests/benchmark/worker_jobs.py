@@ -25,7 +25,7 @@ def reciprocal(job: int) -> float:
 
 
 def nap(seconds: float) -> float:
-    time.sleep(min(seconds, 5))
+    time.sleep(seconds)
     return seconds
 
 

@@ -30,61 +30,50 @@ def test_nothing_and_train_see_all_rows() -> None:
     for name, judged in ((None, 0), ("train", 30)):
         design = make(name)
         assert [len(rows) for rows in design.rows] == [30, 30, 30]
-        (unit,) = design.units
-        assert (unit.members, unit.weight) == ((0, 1, 2), 1.0)
-        assert len(unit.calibration) == judged
+        assert len(design.calibration) == judged
+        assert design.unseen is None
+        assert design.weights((0, 1)) is None
 
 
 def test_held_out_rows_are_seen_by_no_member() -> None:
     design = make("held_out")
-    (unit,) = design.units
-    assert len(unit.calibration) == 6
+    assert len(design.calibration) == 6
     for rows in design.rows:
-        assert sorted([*rows, *unit.calibration]) == list(range(30))
+        assert sorted([*rows, *design.calibration]) == list(range(30))
 
 
 def test_held_out_in_time_are_the_latest() -> None:
-    design = make("held_out", time=True)
-    assert design.units[0].calibration.tolist() == list(range(24, 30))
+    assert make("held_out", time=True).calibration.tolist() == list(range(24, 30))
 
 
-def test_each_fold_is_judged_by_members_of_its_own() -> None:
-    design = make("cross_fit", 32)
+def test_every_row_has_members_that_have_not_seen_it() -> None:
+    design = make("out_of_fold", 32)
     assert len(design.rows) == 15
-    judged = np.concatenate([unit.calibration for unit in design.units])
-    assert sorted(judged) == list(range(32))
-    assert sum(unit.weight for unit in design.units) == pytest.approx(1)
-    for unit in design.units:
-        assert unit.weight == len(unit.calibration) / 32
-        for member in unit.members:
-            rows = design.rows[member]
-            assert sorted([*rows, *unit.calibration]) == list(range(32))
-
-
-def test_cross_fit_in_time_is_by_stretches() -> None:
-    judged = [unit.calibration.tolist() for unit in make("cross_fit", time=True).units]
-    assert judged == np.arange(30).reshape(5, 6).tolist()
-
-
-def test_out_of_bag() -> None:
-    design = make("out_of_bag", members=16)
     assert design.unseen is not None
-    assert design.unseen.shape == (16, 30)
-    for rows, unseen in zip(design.rows, design.unseen, strict=True):
-        assert sorted([*rows, *np.flatnonzero(unseen)]) == list(range(30))
-    (unit,) = design.units
-    assert (design.unseen.sum(0)[unit.calibration] >= 2).all()
-    assert len(unit.calibration) >= 24
+    assert design.unseen.shape == (3, 32)
+    for number, rows in enumerate(design.rows):
+        _, left_out = np.nonzero(design.unseen == number)
+        assert sorted([*rows, *left_out]) == list(range(32))
+    # The partitions differ, and the unseen members of a row are of all of them.
+    assert (design.unseen // 5 == np.arange(3)[:, None]).all()
+    assert len(np.unique(design.unseen % 5, axis=0)) == 3
 
 
-def test_out_of_bag_needs_members() -> None:
-    with pytest.raises(InputError, match=r"with members=5 .* only \d+ of 30.*about 16"):
-        make("out_of_bag", members=5)
+def test_weights_of_a_pool_are_those_of_unseen_members_alone() -> None:
+    design = make("out_of_fold", 32)
+    weights = design.weights((0, 2))
+    assert weights is not None
+    np.testing.assert_allclose(weights.sum(0), 1)
+    assert (weights > 0).sum() == 2 * 32
+    for number, rows in enumerate(design.rows):
+        assert not weights[number, rows].any()
 
 
-def test_out_of_bag_is_refused_with_time() -> None:
-    with pytest.raises(InputError, match=r'neighbors in time.*"cross_fit"'):
-        make("out_of_bag", time=True)
+def test_folds_in_time_are_stretches() -> None:
+    design = make("out_of_fold", time=True)
+    assert design.unseen is not None
+    stretches = np.repeat(np.arange(5), 6)
+    assert (design.unseen == stretches + 5 * np.arange(3)[:, None]).all()
 
 
 def test_unknown_names() -> None:

@@ -31,8 +31,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from calibrant import (
     Gaussian,
-    Mixture,
     QuantileTable,
+    Recalibrated,
     RecalibratedRegressor,
     recalibrate,
 )
@@ -78,7 +78,7 @@ KINDS = {
     "own in a pipeline": (
         make_pipeline(StandardScaler(), RecalibratedRegressor(Ridge(), folds=2)),
         {},
-        Mixture,
+        Recalibrated,
     ),
     "bayes": (BayesianRidge(), {}, Gaussian),
     "ard": (ARDRegression(), {}, Gaussian),
@@ -208,7 +208,7 @@ def test_a_forest_in_a_pipeline_with_strings_and_missing_values() -> None:
         model.predict(frame.rename(columns={"size": "width"}))
     gaps = frame[["size"]].mask(frame["size"] > 1.7)
     model = recalibrate(HistGradientBoostingRegressor(), gaps, y, random_state=0)
-    assert len(set(model.folds_[gaps["size"].isna()])) == 1  # equal features
+    assert len(set(model.folds_[0, gaps["size"].isna()])) == 1  # equal features
 
 
 def test_sparse_features_and_lists_of_texts_are_rows_too() -> None:
@@ -218,7 +218,10 @@ def test_sparse_features_and_lists_of_texts_are_rows_too() -> None:
     model = recalibrate(Ridge(), scipy.sparse.coo_array(dense), y, **options)
     expected = recalibrate(Ridge(), dense, y, **options)
     assert np.array_equal(
-        *(np.unique(model.folds_[(dense == 0).all(1)]) for model in (model, expected))
+        *(
+            np.unique(model.folds_[0, (dense == 0).all(1)])
+            for model in (model, expected)
+        )
     )
     assert model.predict(scipy.sparse.csc_array(dense)).shape == (60,)
     assert np.array_equal(feature_codes(["x", "y", "x"]), [[0], [1], [0]])

@@ -29,12 +29,6 @@ def test_a_series_without_time_is_noticed(cheap: Make) -> None:
         cheap().fit(*series())
 
 
-def test_also_out_of_bag(cheap: Make) -> None:
-    model = cheap(recalibrate_on="out_of_bag", members=8, held_out_share=0.4, epochs=1)
-    with pytest.warns(SerialDependenceWarning):
-        model.fit(*series())
-
-
 def test_with_time_it_is_known(cheap: Make) -> None:
     x, y = series()
     cheap().fit(x, y, time=np.arange(len(y)))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from calibrant import InputError
 from calibrant.networks._narrow import narrow_product
-from calibrant.networks.mlp import MLPStack
+from calibrant.networks.mlp import MLPStack, PiecewiseLinear
 
 HIDDEN = (16, 8)
 
@@ -188,3 +188,43 @@ def test_refuses_sizes_below_one(sizes: dict[str, int]) -> None:
     options = {"features": 3, "outputs": 2, **sizes}
     with pytest.raises(InputError, match="must be at least 1, got features="):
         MLPStack(options.pop("features"), options.pop("outputs"), **options)  # type: ignore[arg-type]
+
+
+class TestEncoding:
+    """Positions within bins, beside the features."""
+
+    def test_each_value_is_that_of_its_definition(
+        self, generator: torch.Generator
+    ) -> None:
+        x = torch.randn(200, 3, generator=generator)
+        x[:, 1] = (x[:, 1] > 0).double()  # two values: nothing to encode
+        encoding = PiecewiseLinear.of_rows(x, 4)
+        assert encoding.column.tolist() == [0] * 4 + [2] * 4
+        far = torch.tensor([[-1e6, 0.0, 1e6]])
+        for rows in (x, far):
+            found = encoding(rows)
+            for place, feature in enumerate(encoding.column.tolist()):
+                left, width = encoding.left[place], encoding.width[place]
+                low = -2.0 if place % 4 == 0 else 0.0
+                high = 3.0 if place % 4 == 3 else 1.0
+                expected = ((rows[:, feature] - left) / width).clamp(low, high)
+                torch.testing.assert_close(found[:, place], expected)
+        # A quarter of the rows lies in each bin.
+        inside = ((encoding(x) > 0) & (encoding(x) < 1)).double().mean(0)
+        assert (inside - 0.25).abs().max() < 0.02
+
+    def test_the_first_layer_sees_features_and_encoding(
+        self, generator: torch.Generator
+    ) -> None:
+        x = torch.randn(50, 2, generator=generator)
+        encoding = PiecewiseLinear.of_rows(x, 5)
+        stack = MLPStack(
+            2, 2, members=3, hidden=(4,), encoding=encoding, generator=generator
+        )
+        stack.standardize(torch.ones(3, 2), 2 * torch.ones(3, 2))
+        seen = torch.cat([(x - 1) / 2, encoding(x)], -1)
+        expected = torch.stack([ordinary(stack, member)(seen) for member in range(3)])
+        torch.testing.assert_close(stack(x), expected)
+        torch.testing.assert_close(stack(x.expand(3, -1, -1)), expected)
+        chosen = torch.tensor([2, 0])
+        torch.testing.assert_close(stack.select(chosen)(x), expected[chosen])

@@ -14,6 +14,7 @@ import torch
 
 import calibrant
 from calibrant._table import Table
+from last_line import assert_calibrated
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -91,13 +92,26 @@ def test_each_block_says_what_it_is(page: Path) -> None:
 
 
 @pytest.mark.usefixtures("_as_a_reader")
-def test_the_readme_shows_calibrated_models(
-    capsys: pytest.CaptureFixture[str],
+@pytest.mark.parametrize(
+    ("name", "models"),
+    [("README.md", 2), ("docs/quick_start_pytorch.md", 2)],
+)
+def test_a_page_shows_calibrated_models(
+    name: str, models: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     scope: dict[str, object] = {}
-    found = [code for language, code, _ in blocks(PAGES[0]) if language == "python"]
-    assert len(found) == 2
-    torch.manual_seed(1)  # a start from which a loop that ends too early shows it
-    for code in found:
-        exec(compile(code, "README.md", "exec"), scope)
-        assert "No fault can be seen" in capsys.readouterr().out
+    for language, code, _ in blocks(ROOT / name):
+        if language == "python":
+            exec(compile(code, name, "exec"), scope)
+    said = capsys.readouterr().out.splitlines()
+    verdicts = [line for line in said if "90 % intervals" in line]
+    assert len(verdicts) == models
+    for verdict in verdicts:
+        assert_calibrated(verdict)
+
+
+def test_no_two_commands_of_the_readme_write_one_model() -> None:
+    code = "".join(code for _, code, _ in blocks(ROOT / "README.md"))
+    places = re.findall(r"--out (\w+)|\.save\(\"(\w+)\"", code)
+    names = [one or other for one, other in places]
+    assert len(names) == len(set(names)) >= 3

@@ -14,7 +14,10 @@ def test_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(TOUR, as_version=4)
     client = NotebookClient(
-        notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}
+        notebook,
+        timeout=600,
+        startup_timeout=600,
+        resources={"metadata": {"path": str(tmp_path)}},
     )
     client.execute()
 

@@ -37,11 +37,17 @@ def fit(
     data: TrainingData,
     seed: int = 0,
     callbacks: Any = (),
+    judge: Any = None,
     **recipe: Any,
 ) -> History:
     recipe = {"epochs": 5, "batch_size": 16, **recipe}
     return train(
-        network, data, Recipe(**recipe), generator=seeded(seed), callbacks=callbacks
+        network,
+        data,
+        Recipe(**recipe),
+        generator=seeded(seed),
+        callbacks=callbacks,
+        judge=judge,
     )
 
 

@@ -19,7 +19,7 @@ from calibrant._checks import InputError
 
 SCRIPT = Path(rank_jobs.__file__)
 # Far above what any job takes: a process that hangs is a failure.
-_PATIENCE = 120
+_PATIENCE = 600
 
 
 class Outcome:

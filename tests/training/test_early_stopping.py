@@ -249,3 +249,21 @@ def test_a_history_grows_by_what_there_is(tools: SimpleNamespace) -> None:
     assert history.held_out_calibration_error == []
     assert history.best_epoch == [3, 3]
     assert issubclass(DivergedError, RuntimeError)
+
+
+def test_a_judge_keeps_one_epoch_for_all_members(tools: SimpleNamespace) -> None:
+    scores, seen = iter([3.0, 1.0, 2.0, 0.5, 0.7, 0.6, 0.1]), []
+    network = tools.ensemble(2)
+    history = tools.fit(
+        network,
+        tools.problem(2),
+        epochs=7,
+        patience=2,
+        judge=lambda judged: next(scores) if not judged.training else 9.0,
+        callbacks=[lambda state: seen.append(tools.state(state.network)) and None],
+    )
+    # Two epochs without improvement end it; the best one so far was the fourth.
+    assert history.held_out_score == [3.0, 1.0, 2.0, 0.5, 0.7, 0.6]
+    assert history.best_epoch == [4, 4]
+    for now, best in zip(network.parameters(), seen[3], strict=True):
+        assert torch.equal(now, best)

@@ -1,6 +1,6 @@
 """A law seen through a map of its levels."""
 
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 
 import torch
 from torch import Tensor
@@ -37,6 +37,7 @@ from calibrant.distributions._through_map import crps_through_map, moments_throu
 from calibrant.distributions._upper_rows import both_tails, quantiles_by_tails
 from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.gaussian import Gaussian
 
 __all__ = ["Recalibrated"]
 
@@ -260,6 +261,11 @@ class Recalibrated(DerivedDistribution):
 
     def _moments(self) -> tuple[Tensor, ...]:
         """A center, and first and second moment around it, in float64."""
+        if isinstance(self._base, Gaussian):
+            # All rows are one shape, moved and stretched.
+            first, second = _standard_moments(self._map)
+            location, scale = self._base.mean.double(), self._base.stddev.double()
+            return location, scale * first, scale.square() * second
         return self._once(self._integrated)
 
     def _integrated(self) -> tuple[Tensor, ...]:
@@ -269,6 +275,21 @@ class Recalibrated(DerivedDistribution):
             return center, torch.zeros_like(center), variance
         center = self._base.quantile(0.5).double()
         return center, *self._integrals.around(center)
+
+
+@lru_cache(maxsize=32)  # a model predicts again and again with one map
+def _standard_moments(unit_map: UnitMap) -> tuple[float, float]:
+    """First and second moment of the standard normal distribution behind a map."""
+    nothing = torch.zeros(1, dtype=torch.float64)
+    base = Gaussian(nothing, nothing + 1)
+    integrals = LevelIntegrals(
+        rule_for(base, unit_map),
+        partial(quantiles_at, base),
+        nothing.shape,
+        nothing.device,
+    )
+    first, second = integrals.around(nothing)
+    return float(first), float(second)
 
 
 def _moments_through_map(

@@ -32,13 +32,8 @@ from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration._base import MapRecalibrator
 from calibrant.recalibration._held_out import pit_of_rows
-from calibrant.training import (
-    DivergedError,
-    History,
-    Recipe,
-    TrainingData,
-    train,
-)
+from calibrant.recalibration._scaled import widened
+from calibrant.training import DivergedError, History, Recipe, TrainingData, train
 
 __all__ = [
     "Fitted",
@@ -376,9 +371,9 @@ class UnseenPool:
         generator = torch.Generator().manual_seed(seed)
         return recorded_pit(self.law(), self.y, self.grid, generator=generator)
 
-    def scores(self, chosen: tuple[int, ...], seed: int) -> Tensor:
-        """Normal scores of the rows' PIT values, ascending."""
-        law = self.law(chosen)
+    def scores(self, chosen: tuple[int, ...], seed: int, spread: float) -> Tensor:
+        """Normal scores of the PIT values of widened pools, ascending."""
+        law = widened(self.law(chosen), spread)
         if self.grid is None:
             cdf, survival, *_ = pit_of_rows(law, self.y)
         else:
@@ -409,17 +404,16 @@ def fit_map(
     """
     if recalibrator is None or not pool.each:
         return None
-    fresh: Any = fresh_recalibrator(recalibrator)
-    if pool.design.unseen is None or not isinstance(fresh, MapRecalibrator):
-        generator = torch.Generator().manual_seed(seed)
-        fitted: Recalibrator = fit_recorded(
-            fresh, pool.law(), pool.y, pool.grid, generator
-        )
+    generator = torch.Generator().manual_seed(seed)
+    fresh = fresh_recalibrator(recalibrator)
+    fitted: Recalibrator = fit_recorded(fresh, pool.law(), pool.y, pool.grid, generator)
+    if pool.design.unseen is None or not isinstance(fitted, MapRecalibrator):
         return fitted
-    return fresh.fit_pit(served_pit(pool, seed=seed))
+    pit = served_pit(pool, seed=seed, spread=fitted.spread)
+    return fitted.fit_pit(pit, spread=fitted.spread)
 
 
-def served_pit(pool: UnseenPool, *, seed: int) -> PitValues:
+def served_pit(pool: UnseenPool, *, seed: int, spread: float = 1.0) -> PitValues:
     r"""PIT values as the pool of all members would show, had it not seen the rows.
 
     A row has R members that have not seen it, and M are served. The mean of more
@@ -427,6 +421,15 @@ def served_pit(pool: UnseenPool, *, seed: int) -> PitValues:
     of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
     rows, averaged over pools of s out of R, are about linear in 1/s; the line through
     s = 2, ..., R is continued to M.
+
+    Parameters
+    ----------
+    pool
+        Of the calibration rows.
+    seed
+        Of randomized PIT values of rounded targets.
+    spread
+        Factor by which pools are widened first.
     """
     count, served = pool.size, len(pool.design.rows)
     sizes = range(2 if count > 2 else 1, count + 1)
@@ -436,7 +439,7 @@ def served_pit(pool: UnseenPool, *, seed: int) -> PitValues:
         if len(pools) > _MOST_POOLS:
             kept = np.random.default_rng(0).permutation(len(pools))[:_MOST_POOLS]
             pools = [pools[place] for place in kept]
-        each = torch.stack([pool.scores(chosen, seed) for chosen in pools])
+        each = torch.stack([pool.scores(chosen, seed, spread) for chosen in pools])
         averages.append(each.mean(0))
     found = averages[-1]
     if len(averages) > 1:

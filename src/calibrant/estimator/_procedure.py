@@ -73,7 +73,7 @@ def fit_model(model: "CalibratedRegressor", table: Table, seed: int) -> Outcome:
     )
     fitted = Fitted(trained.members, recalibrator, table.last_bounds)
     if design.unseen is not None and table.blocks.time is None:
-        warn_of_order(trained.pool.pit(0), table.blocks.labels, stacklevel=5)
+        warn_of_order(trained.pool.pit(0), table.blocks.labels, stacklevel=4)
     return Outcome(fitted, trained, strength, path)
 
 

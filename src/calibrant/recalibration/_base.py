@@ -100,13 +100,13 @@ class MapRecalibrator(ABC):
         self._map = self._learn(values)
         return self
 
-    def fit_pit(self, pit: ArrayLike | PitValues) -> Self:
+    def fit_pit(self, pit: ArrayLike | PitValues, *, spread: float = 1.0) -> Self:
         """Learn from PIT values of held-out rows, shape ``(n,)``, in [0, 1].
 
         Without the predictions these cannot be widened: values next to 0 and 1 are
-        lost. Prefer :meth:`fit`.
+        lost. Prefer :meth:`fit`, or widen the predictions by ``spread`` before.
         """
-        self._map, self._spread = self._learn(held_out_pit(pit)), 1.0
+        self._map, self._spread = self._learn(held_out_pit(pit)), spread
         return self
 
     def transform(self, distribution: Any) -> Recalibrated:  # noqa: ANN401
