@@ -90,7 +90,7 @@ def test_round_trip(
     assert again.strength_ == model.strength_
     assert again.n_features_in_ == 2
     assert vars(again.history_[0]) == vars(model.history_[0])
-    stacks: list[Any] = [m.model_.members.networks[0].stack for m in (model, again)]  # type: ignore[union-attr]
+    stacks: list[Any] = [m.model_.members.networks[0].stack for m in (model, again)]
     assert all((stack.encoding is None) == (model.bins == 0) for stack in stacks)
     # What was read can be written, read and fitted again.
     same_laws(model, load(again.save(tmp_path / "again")), x)
