@@ -2,7 +2,7 @@
 
     python -m bench.default --out results/default/cells.jsonl
 
-All methods see the same rows. Finished cells are kept, and the same command goes on after
+All methods see the same rows. Finished cells are kept; the same command goes on after
 them. ``--only-print`` prints the table of what is there. CatBoost is needed for its
 cells alone: ``pip install catboost``.
 """
