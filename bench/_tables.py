@@ -1,8 +1,7 @@
-"""What the table scripts share: reading a CSV, splits, measures, a ledger."""
+"""Splits, measures and a ledger of finished cells."""
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +9,19 @@ import numpy.typing as npt
 import torch
 
 from calibrant import calibration_error, detect_grid, noise_floor
+from calibrant._checks import UnsupportedError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.pit import recorded_pit
 
-__all__ = ["Ledger", "measures", "read_csv", "split", "unshuffled_folds"]
+__all__ = ["Ledger", "measures", "split"]
 
 Array = npt.NDArray[np.float64]
-
-
-def read_csv(path: Path) -> tuple[Array, Array]:
-    """Read numbers with one header line (also .gz); the target is the last column."""
-    table = np.genfromtxt(path, delimiter=",", skip_header=1)
-    return table[:, :-1], table[:, -1]
 
 
 def split(n: int, seed: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Cut ``n`` rows into 90 % to learn from and 10 % to test, at random."""
     order = np.random.default_rng(1000 + seed).permutation(n)
     return order[n // 10 :], order[: n // 10]
-
-
-def unshuffled_folds(
-    n: int, folds: int = 5
-) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    """The paper's folds: stretches of the file in its own order."""
-    rows = np.arange(n)
-    for test in np.array_split(rows, folds):
-        yield np.setdiff1d(rows, test), test
 
 
 def measures(law: AbstractDistribution, y: Array, *, all_y: Array) -> dict[str, float]:
@@ -47,13 +32,18 @@ def measures(law: AbstractDistribution, y: Array, *, all_y: Array) -> dict[str, 
     target = torch.from_numpy(y)
     generator = torch.Generator().manual_seed(0)
     pit = recorded_pit(law, target, detect_grid(all_y), generator=generator)
+    try:
+        nll = float(-law.log_prob(target).mean())
+    except UnsupportedError:  # samples have no density
+        nll = float("nan")
     return {
-        "nll": float(-law.log_prob(target).mean()),
+        "nll": nll,
         "crps": float(law.crps(target).mean()),
         "rmse": float((law.mean - target).square().mean().sqrt()),
         "calibration_error": 100 * calibration_error(pit),
         "plain_calibration_error": 100 * calibration_error(law.cdf(target)),
         "floor": 100 * noise_floor(n=len(y)).expectation,
+        "coverage_90": float(((pit > 0.05) & (pit <= 0.95)).double().mean()),
     }
 
 

@@ -15,6 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from calibrant._checks import InputError
 from calibrant.estimator import CalibratedRegressor
+from calibrant.estimator._design import Design, design_for
 from calibrant.estimator._standardize import center_and_scale
 from calibrant.estimator.side_by_side import fit_side_by_side
 from calibrant.training import DivergedError
@@ -122,7 +123,7 @@ def test_vast_targets_disturb_only_those_who_learn_from_them(cheap: Make) -> Non
     assert (before.law(x, 0).mean == after.law(x, 0).mean).all()
     assert after.law(x, 1).mean.isfinite().all()
     # Folds of the estimator do not see each other's rows either.
-    check_finite(cheap(recalibrate_on="cross_fit").fit(x, far), x, far)
+    check_finite(cheap(recalibrate_on="out_of_fold").fit(x, far), x, far)
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
@@ -134,7 +135,13 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
     ({"hidden": 16}, r"hidden must be a list .* got 16\. .* write \(64,\)"),
     ({"hidden": (0,)}, "hidden"),
-    ({"law": "normal"}, '"mixture" or "moment_matched", got'),
+    (
+        {"law": "normal"},
+        'law must be one of "pooled", "mixture", "moment_matched", got',
+    ),
+    ({"bins": 1025}, "bins must be a whole number from 0 to 1024, got 1025"),
+    ({"bins": -1}, "bins must be a whole number from 0"),
+    ({"bins": 4.0}, "bins must be a whole number"),
     ({"strength": "much"}, r'strength must be a number or "auto".*\'much\''),
     ({"strength": -1}, "strength must be finite and at least 0"),
     ({"strength": "auto", "strength_grid": ()}, r"strength_grid=\(\)"),
@@ -143,7 +150,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"head": "gausian"}, "Did you mean 'gaussian'"),
     ({"target_transform": "boxcox"}, "target_transform: .*Did you mean 'box_cox'"),
     ({"recalibrator": "betas"}, "Did you mean 'beta'"),
-    ({"recalibrate_on": "oob"}, "recalibrate_on must be one of"),
+    ({"recalibrate_on": "cross_fit"}, "recalibrate_on must be one of .*'out_of_fold'"),
     ({"spread_floor": 2}, "floor must lie in"),
     ({"epochs": 0}, "epochs must be a whole number"),
     ({"loss": "mse"}, "score"),
@@ -190,14 +197,14 @@ STRANGE: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["cross_fit", None])
+@pytest.mark.parametrize("strategy", ["out_of_fold", None])
 @pytest.mark.parametrize("name", STRANGE)
 def test_strange(name: str, strategy: str | None, cheap: Make) -> None:
     x, y = STRANGE[name]
     check_finite(cheap(recalibrate_on=strategy, members=1).fit(x, y), x, y)
 
 
-@pytest.mark.parametrize("strategy", ["cross_fit", None])
+@pytest.mark.parametrize("strategy", ["out_of_fold", None])
 def test_a_constant_target(strategy: str | None, cheap: Make) -> None:
     x, y = rows()[0], np.full(30, 3e4)
     model = cheap(recalibrate_on=strategy, members=1)
@@ -214,12 +221,15 @@ def test_an_offset_that_float64_does_not_resolve(offset: float, cheap: Make) -> 
         cheap(members=1, epochs=1).fit(x, y + offset)
 
 
-@pytest.mark.parametrize("n", range(2, 13))
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 9])
 @pytest.mark.parametrize("patience", [3, None])
-def test_few_rows(n: int, patience: int | None, cheap: Make) -> None:
+@pytest.mark.parametrize("strategy", ["out_of_fold", "held_out"])
+def test_few_rows(strategy: str, patience: int | None, n: int, cheap: Make) -> None:
     x, y = rows(n)
-    model = cheap(members=1, patience=patience, epochs=2)
-    if n < (4 if patience else 2):
+    model = cheap(members=2, patience=patience, epochs=2, recalibrate_on=strategy)
+    # One row for the map, and the other one cannot be cut again. Pools need no rows of
+    # their own to stop early.
+    if n == 2 and patience and strategy == "held_out":
         with pytest.raises(InputError, match=r"patience=None"):
             model.fit(x, y)
         return
@@ -257,17 +267,27 @@ def test_groups_and_time_of_another_length(cheap: Make) -> None:
         cheap().fit(x, y, time=np.arange(3))
 
 
-def test_groups_and_time_reach_the_folds(cheap: Make) -> None:
+def test_groups_and_time_reach_the_folds(
+    cheap: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    designs: list[Design] = []
+
+    def kept(*given: Any, **options: Any) -> Design:
+        designs.append(design_for(*given, **options))
+        return designs[-1]
+
+    monkeypatch.setattr("calibrant.estimator._procedure.design_for", kept)
     x, y = rows()
-    groups = np.arange(30) % 6
-    model = cheap(epochs=1, members=1, folds=3).fit(x, y, groups=groups)
-    for unit in model.model_.units:
-        others = np.setdiff1d(np.arange(30), unit.calibration)
-        assert not set(groups[unit.calibration]) & set(groups[others])
-    time = np.arange(30)[::-1]
-    model = cheap(epochs=1, members=1, folds=3).fit(x, y, time=time)
-    judged = [sorted(time[unit.calibration]) for unit in model.model_.units]
-    assert judged == np.arange(30).reshape(3, 10).tolist()
+    groups, time = np.arange(30) % 6, np.arange(30)[::-1]
+    cheap(epochs=1, members=2, folds=3).fit(x, y, groups=groups)
+    cheap(epochs=1, members=1, folds=3).fit(x, y, time=time)
+    by_group, by_time = designs
+    assert len(by_group.rows) == 6
+    for seen in by_group.rows:
+        unseen = np.setdiff1d(np.arange(30), seen)
+        assert not set(groups[unseen]) & set(groups[seen])
+    stretches = [sorted(np.setdiff1d(time, time[seen])) for seen in by_time.rows]
+    assert stretches == np.arange(30).reshape(3, 10).tolist()
 
 
 class TestCenterAndScale:
@@ -306,7 +326,7 @@ def test_whatever_comes_is_refused_or_learned(
         members=1,
         hidden=(4,),
         strength=data.draw(st.sampled_from([0.0, 5.0])),
-        recalibrate_on=data.draw(st.sampled_from([None, "cross_fit", "held_out"])),
+        recalibrate_on=data.draw(st.sampled_from([None, "out_of_fold", "held_out"])),
         recalibrator=data.draw(st.sampled_from(["beta", "empirical"])),
     )
     with warnings.catch_warnings():
@@ -319,7 +339,8 @@ def test_whatever_comes_is_refused_or_learned(
     check_finite(model, x, y)
 
 
-def test_a_diverging_training_says_why(cheap: Make) -> None:
+@pytest.mark.parametrize("epochs", [1, 9])
+def test_a_diverging_training_says_why(epochs: int, cheap: Make) -> None:
     x, y = rows()
     with pytest.raises(DivergedError, match="Likely cause"):
-        cheap(learning_rate=1e30, gradient_clip=None, epochs=9).fit(x, y)
+        cheap(learning_rate=1e30, gradient_clip=None, epochs=epochs).fit(x, y)

@@ -15,6 +15,8 @@ SHARED = {
     "head": "gaussian",
     "spread_floor": 0.1,
     "law": "moment_matched",
+    "bins": 0,
+    "clip_features": False,
     "target_transform": None,
     "bounds": None,
     "loss": "nll",
@@ -89,8 +91,6 @@ def test_the_isotonic_comparison_learns_from_the_training_rows() -> None:
     model = CalibratedRegressor.paper(
         recalibrator="isotonic", recalibrate_on="train", epochs=2, random_state=0
     ).fit(x, y)
-    (unit,) = model.model_.units
-    assert unit.calibration.tolist() == list(range(40))
     pit = model.predict_distribution(x).cdf(y).sort().values
     # The map of a law's own training rows makes them as good as uniform.
     assert (pit - (torch.arange(40) + 0.5) / 40).abs().max() < 0.05

@@ -31,7 +31,7 @@ METHODS = ("predict", "predict_distribution", "predict_var", "predict_interval")
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks() -> None:
     model = CalibratedRegressor(
-        epochs=40,
+        epochs=30,
         members=1,
         folds=2,
         hidden=(32,),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from calibrant import CalibratedRegressor, Censored, InputError, load
+from calibrant.estimator._design import Design, design_for
 from calibrant.recalibration import RECALIBRATORS
 
 RANDOM = np.random.default_rng(0)
@@ -27,7 +28,7 @@ CHEAP: dict[str, Any] = {
     [
         ({"network": torch.nn.Linear(2, 2)}, "makes a new module, got a module"),
         ({"loss": "squared_error"}, "does not look at the spread"),
-        ({"strength_rule": "rmse"}, 'strength_rule must be "crps" or "nll"'),
+        ({"strength_rule": "rmse"}, 'strength_rule must be one of "crps", "nll"'),
         ({"recalibrator": "emprical"}, "Did you mean 'empirical'"),
         ({"recalibrator": "conformal_interval"}, "gives intervals"),
     ],
@@ -99,24 +100,58 @@ def test_a_seed_means_the_same_under_any_default_float_type() -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_rows_of_the_map_have_no_say_in_the_strength() -> None:
+def test_rows_of_the_map_have_no_say_in_the_strength(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    designs: list[Design] = []
+
+    def kept(*given: Any, **options: Any) -> Design:
+        designs.append(design_for(*given, **options))
+        return designs[-1]
+
+    monkeypatch.setattr("calibrant.estimator._procedure.design_for", kept)
     settings = CHEAP | {"strength": "auto", "strength_grid": (0.0, 5.0)}
     model = CalibratedRegressor(**settings, recalibrate_on="held_out").fit(X, Y)
-    (unit,) = model.model_.units
     target = Y.copy()
-    target[unit.calibration] += 3.0
+    target[designs[0].calibration] += 3.0
     other = CalibratedRegressor(**settings, recalibrate_on="held_out").fit(X, target)
     np.testing.assert_array_equal(
         other.strength_path_.calibration_error, model.strength_path_.calibration_error
     )
 
 
-def test_members_with_equal_transforms_share_one_mixture() -> None:
-    settings = CHEAP | {"members": 12, "recalibrate_on": "out_of_bag"}
-    model = CalibratedRegressor(
-        **(settings | {"held_out_share": 0.4}), target_transform="log"
-    ).fit(X, np.exp(Y))
-    assert len({id(each) for each in model.model_.members.transforms}) == 1
+@pytest.mark.parametrize(("most", "expected"), [(60, "out_of_fold"), (59, "held_out")])
+def test_automatic_rows_of_the_map(
+    most: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrant.estimator._settings._MOST_FOLDED", most)
+    found = CalibratedRegressor(**CHEAP).fit(X, Y)
+    named = CalibratedRegressor(**CHEAP, recalibrate_on=expected).fit(X, Y)
+    np.testing.assert_array_equal(found.predict_interval(X), named.predict_interval(X))
+    assert len(found.model_.members) == (2 if expected == "out_of_fold" else 1)
+    assert found.recalibrate_on == "auto"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "fewest", "expected"),
+    [
+        ("out_of_fold", 61, "beta"),
+        ("out_of_fold", 60, "smooth"),
+        ("held_out", 13, "beta"),  # a fifth of 60 rows
+        ("held_out", 12, "smooth"),
+    ],
+)
+def test_the_automatic_recalibrator(
+    strategy: str, fewest: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibrant.estimator._settings._FEWEST_SMOOTH", fewest)
+    model = CalibratedRegressor(**CHEAP, recalibrate_on=strategy).fit(X, Y)
+    assert type(model.model_.recalibrator) is RECALIBRATORS[expected]
+    # New rows for the map: as many choose as well.
+    again = model.refresh(X[:20], Y[:20])
+    few = "beta" if fewest > 20 else "smooth"
+    assert type(again.model_.recalibrator) is RECALIBRATORS[few]
+    assert again.recalibrator == "auto"
 
 
 def test_many_levels_are_those_asked_one_by_one() -> None:
@@ -160,12 +195,14 @@ def test_a_caller_without_gradients_can_fit() -> None:
 
 
 def test_laws_without_a_mean_are_chosen_by_their_likelihood() -> None:
-    settings = CHEAP | {"strength": "auto", "strength_grid": (0.0, 1.0)}
+    settings = CHEAP | {"strength": "auto", "strength_grid": (1.0,)}
     heavy = settings | {"head": "student_t", "target_transform": "log"}
+    x, y = X[:16], np.exp(Y[:16])
     with pytest.raises(InputError, match='for them use "nll"'):
-        CalibratedRegressor(**heavy).fit(X, np.exp(Y))
-    model = CalibratedRegressor(**heavy, strength_rule="nll").fit(X, np.exp(Y))
-    assert model.strength_ in (0.0, 1.0)
+        CalibratedRegressor(**heavy).fit(x, y)
+    model = CalibratedRegressor(**heavy, strength_rule="nll").fit(x, y)
+    assert model.strength_ == 1.0
+    assert np.isnan(model.strength_path_.crps).all()
 
 
 class _Net(torch.nn.Module):
@@ -208,8 +245,9 @@ def test_dropout_is_judged_with_its_dropout(monkeypatch: pytest.MonkeyPatch) -> 
         return known(self, *given)
 
     monkeypatch.setattr(_trainer.Trainer, "_score_and_pit", watched)
-    CalibratedRegressor(**CHEAP, network="mc_dropout").fit(X, Y)
+    settings = CHEAP | {"recalibrate_on": "held_out"}
+    CalibratedRegressor(**settings, network="mc_dropout").fit(X, Y)
     assert modes == [True, True]
     modes.clear()
-    CalibratedRegressor(**CHEAP).fit(X, Y)
+    CalibratedRegressor(**settings).fit(X, Y)
     assert modes == [False, False]

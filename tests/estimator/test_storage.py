@@ -24,7 +24,6 @@ from calibrant.transforms.logit import LogitTransform
 Make = Callable[..., CalibratedRegressor]
 Array = npt.NDArray[np.float64]
 Rows = tuple[Array, Array]
-BAG = {"recalibrate_on": "out_of_bag", "members": 6, "held_out_share": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +55,10 @@ SETTINGS: list[dict[str, Any]] = [
     {"recalibrator": "smooth"},
     {"recalibrator": "scale", "recalibrate_on": "held_out"},
     {"recalibrator": BetaRecalibrator()},
-    BAG,
-    BAG | {"target_transform": "yeo_johnson"},
+    {"members": 4, "folds": 3},  # their disagreement counts
+    {"law": "mixture", "target_transform": "yeo_johnson"},
+    {"bins": 0},
+    {"bins": 3, "network": "mc_dropout", "passes": 2, "recalibrate_on": "held_out"},
     {"head": "laplace", "recalibrate_on": "held_out"},
     {"head": "student_t", "recalibrate_on": "held_out"},
     {"head": "gaussian_mixture"},
@@ -89,6 +90,8 @@ def test_round_trip(
     assert again.strength_ == model.strength_
     assert again.n_features_in_ == 2
     assert vars(again.history_[0]) == vars(model.history_[0])
+    stacks: list[Any] = [m.model_.members.networks[0].stack for m in (model, again)]
+    assert all((stack.encoding is None) == (model.bins == 0) for stack in stacks)
     # What was read can be written, read and fitted again.
     same_laws(model, load(again.save(tmp_path / "again")), x)
     again.set_params(epochs=1).fit(x, y)

@@ -21,10 +21,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "vast-features": (lambda s: s.update(features=10**12), "must have shape"),
     "vast-layer": (lambda s: s["parameters"].update(hidden=[10**9, 10**9]), "was ch"),
-    "vast-members": (
-        lambda s: s.update(transform_of_member=[0] * 100_000),
-        "must have shape",
-    ),
+    "vast-members": (lambda s: s.update(members=100_000), "must have shape"),
+    "no-members": (lambda s: s.update(members=0), "members must be 1 or more"),
+    "truth-for-a-number": (lambda s: s.update(members=True), "must be 1 or more"),
+    "less-than-no-disagreement": (lambda s: s.update(disagreement=-1.0), "at least 0"),
+    "endless-disagreement": (lambda s: s.update(disagreement="inf"), "at least 0"),
     "vast-passes": (
         lambda s: s["parameters"].update(network="mc_dropout", passes=10**12),
         "was changed",
@@ -41,26 +42,58 @@ CHANGES: dict[str, tuple[Change, str]] = {
         "no network is called",
     ),
     "no-such-transform": (
-        lambda s: s.update(transform_of_member=[7, 7, 7, 7]),
-        "IndexError",
+        lambda s: s.update(transform='{"name": "os.system"}'),
+        "must be a transform's",
     ),
     "a-recalibrator-of-its-own": (
-        lambda s: s.update(recalibrators=['{"name": "os.system"}'] * 2),
+        lambda s: s.update(recalibrator='{"name": "os.system"}'),
         "must be a recalibrator's",
     ),
-    "units-of-nobody": (
-        lambda s: s.update(units=[{"members": [99], "weight": 1.0}] * 2),
-        "units must be of its 4 members",
+}
+ENCODING = "networks.0.stack.encoding."
+ARRAYS: dict[str, tuple[Change, str]] = {
+    "no-columns": (lambda a: a.pop(f"{ENCODING}column"), "feature of each bin"),
+    "no-bins": (
+        lambda a: a.update({n: v[:0] for n, v in a.items() if n.startswith(ENCODING)}),
+        "feature of each bin",
+    ),
+    "columns-of-nothing": (
+        lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] + 1}),
+        "must be of its 2 features",
+    ),
+    "columns-before-the-first": (
+        lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] - 1}),
+        "must be of its 2 features",
+    ),
+    "columns-that-are-none": (
+        lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] / 1}),
+        "RuntimeError",
+    ),
+    "a-part-of-its-own": (
+        lambda a: a.update({f"{ENCODING}forward": torch.zeros(3)}),
+        "is none of an encoding",
+    ),
+    "bins-without-edges": (lambda a: a.pop(f"{ENCODING}left"), "the very weights"),
+    "bins-without-width": (
+        lambda a: a.update({f"{ENCODING}width": 0 * a[f"{ENCODING}width"]}),
+        "must be above 0",
+    ),
+    "vast-encoding": (
+        lambda a: a.update(
+            {n: v.repeat(400) for n, v in a.items() if n.startswith(ENCODING)}
+        ),
+        "was changed",
     ),
 }
 
 
-@pytest.mark.parametrize(("change", "said"), CHANGES.values(), ids=CHANGES.keys())
+@pytest.mark.parametrize("name", [*CHANGES, *ARRAYS])
 def test_what_does_not_fit_together_is_refused(
-    fitted: CalibratedRegressor, tmp_path: Path, change: Change, said: str
+    fitted: CalibratedRegressor, tmp_path: Path, name: str
 ) -> None:
     arrays, description = described(fitted)
-    change(description)
+    change, said = (CHANGES | ARRAYS)[name]
+    change(description if name in CHANGES else arrays)
     folder = write_folder(
         tmp_path / "model",
         arrays=arrays,

@@ -12,9 +12,9 @@ from torch.distributions import Normal
 
 from calibrant._checks import InputError
 from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.mixture import Mixture
 from calibrant.distributions.transformed import Transformed
 from calibrant.estimator import CalibratedRegressor
+from calibrant.estimator._fitting import UnseenPool, unseen_pool
 from calibrant.estimator._settings import recipe_of
 from calibrant.networks import HEADS
 from calibrant.networks.heads import GaussianMixtureHead
@@ -57,13 +57,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "torch law": {"network": torch_law},
     "pair": {"network": pair},
 }
-STRATEGIES: dict[str | None, dict[str, Any]] = {
-    None: {},
-    "train": {},
-    "held_out": {},
-    "cross_fit": {},
-    "out_of_bag": {"members": 6, "held_out_share": 0.5},
-}
+STRATEGIES = (None, "train", "held_out", "out_of_fold")
 
 
 def check(model: CalibratedRegressor, x: Array, y: Array) -> None:
@@ -81,27 +75,119 @@ def check(model: CalibratedRegressor, x: Array, y: Array) -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("network", NETWORKS)
 def test_networks(network: str, strategy: str | None, cheap: Make, line: Rows) -> None:
-    settings = NETWORKS[network] | STRATEGIES[strategy]
+    settings = NETWORKS[network]
     model = cheap(epochs=1, recalibrate_on=strategy, **settings).fit(*line)
     check(model, line[0][:9], line[1][:9])
-    learned = [each is not None for each in model.model_.recalibrators]
-    folds = 2 if strategy == "cross_fit" else 1
-    assert learned == [strategy is not None] * folds
+    assert (model.model_.recalibrator is not None) == (strategy is not None)
+    # Two partitions of two folds, or two members.
+    assert len(model.model_.members) == (4 if strategy == "out_of_fold" else 2)
 
 
-@pytest.mark.parametrize("kind", ["mixture", "moment_matched"])
+@pytest.mark.parametrize("kind", ["pooled", "mixture", "moment_matched"])
 @pytest.mark.parametrize("head", HEADS)
 def test_heads(head: str, kind: str, cheap: Make, line: Rows) -> None:
-    model = cheap(epochs=1, head=head, law=kind, recalibrate_on=None).fit(*line)
-    check(model, *line)
-    law = model.predict_distribution(line[0])
+    model = cheap(epochs=1, head=head, law=kind).fit(*line)
+    check(model, line[0][:9], line[1][:9])
+    law = model.model_.members.law(line[0])
+    normal = kind == "moment_matched" or (kind == "pooled" and head == "gaussian")
+    assert isinstance(law, Gaussian) == normal
     if kind == "moment_matched":
-        assert isinstance(law, Gaussian)
-        model.law = "mixture"
-        plain = cheap(epochs=1, head=head, recalibrate_on=None).fit(*line)
-        mixture = plain.predict_distribution(line[0])
+        plain = cheap(epochs=1, head=head, law="mixture").fit(*line)
+        mixture = plain.model_.members.law(line[0])
         torch.testing.assert_close(law.mean, mixture.mean)
         torch.testing.assert_close(law.stddev, mixture.stddev)
+
+
+@pytest.mark.parametrize(
+    ("members", "strategy", "weight"),
+    [(4, None, 3), (3, None, 0), (4, "out_of_fold", 3), (3, "out_of_fold", 0)],
+)
+def test_pools_of_four_count_their_disagreement(
+    members: int, strategy: str | None, weight: float, cheap: Make, line: Rows
+) -> None:
+    # What counts is the size of the pools that the map learns from, not of the served.
+    model = cheap(epochs=2, members=members, recalibrate_on=strategy).fit(*line)
+    inner = model.model_.members
+    alone = [inner.law(line[0], [member]) for member in range(len(inner))]
+    means = torch.stack([law.mean for law in alone])
+    variances = torch.stack([law.variance for law in alone])
+    served = inner.law(line[0])
+    torch.testing.assert_close(served.mean, means.mean(0))
+    expected = variances.mean(0) + weight * means.var(0, correction=0)
+    torch.testing.assert_close(served.variance, expected)
+
+
+class TestOneEpochForAll:
+    def test_is_that_of_the_best_pool(self, cheap: Make, line: Rows) -> None:
+        settings = {"members": 3, "schedule": "constant", "learning_rate": 0.1}
+        model = cheap(epochs=60, patience=4, **settings).fit(*line)
+        (history,) = model.history_
+        best = 1 + int(np.argmin(history.held_out_score))
+        assert history.best_epoch == [best] * 6
+        assert len(history.loss) == best + 4 < 60
+        # The model is that of a training of so many epochs.
+        short = cheap(epochs=best, patience=None, **settings).fit(*line)
+        np.testing.assert_array_equal(
+            short.predict_interval(line[0]), model.predict_interval(line[0])
+        )
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_its_score_by_hand(
+        self, weighted: bool, cheap: Make, line: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pools: list[UnseenPool] = []
+
+        def kept(*given: Any) -> UnseenPool:
+            pools.append(unseen_pool(*given))
+            return pools[-1]
+
+        monkeypatch.setattr("calibrant.estimator._procedure.unseen_pool", kept)
+        weights = np.repeat([0.0, 1.0, 3.0], 20) if weighted else np.ones(60)
+        model = cheap(epochs=1, law="moment_matched").fit(*line, weights)
+        crps = pools[0].law().crps(line[1]).numpy()
+        found = model.history_[0].held_out_score[0]
+        assert found == pytest.approx(np.average(crps, weights=weights), rel=1e-5)
+
+
+class TestBins:
+    @pytest.mark.parametrize(
+        ("features", "bins", "size"),
+        [
+            (2, 0, 0),
+            (2, 1, 0),  # the feature itself
+            (2, 16, 32),
+            (2, 1024, 118),  # 60 rows have 59 gaps
+            (100, 16, 1000),  # no more than 1024 numbers in all
+            (600, 16, 0),
+        ],
+    )
+    def test_wide_tables_get_fewer(
+        self, features: int, bins: int, size: int, cheap: Make
+    ) -> None:
+        x = np.random.default_rng(0).standard_normal((60, features))
+        model = cheap(epochs=1, members=1, bins=bins).fit(x, x[:, 0])
+        stack: Any = model.model_.members.networks[0].stack
+        assert (0 if stack.encoding is None else stack.encoding.size) == size
+        assert stack.weights[0].shape[-2] == features + size
+
+    def test_none_is_no_encoding(self, cheap: Make, line: Rows) -> None:
+        without, one, some = (
+            cheap(bins=bins).fit(*line).predict_quantiles(line[0]) for bins in (0, 1, 4)
+        )
+        np.testing.assert_array_equal(without, one)
+        assert (without != some).all()
+
+    def test_they_bend_what_a_short_training_leaves_straight(self, cheap: Make) -> None:
+        x = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+        y = np.sin(12 * x[:, 0])
+        small = {"members": 1, "hidden": (32,), "recalibrate_on": None, "strength": 0}
+        steps = {"epochs": 30, "batch_size": 16, "learning_rate": 0.02}
+        straight, bent = (
+            cheap(bins=bins, **small, **steps, patience=None).fit(x, y).score(x, y)
+            for bins in (0, 16)
+        )
+        assert straight < 0.5
+        assert bent > 0.9
 
 
 @pytest.mark.parametrize("recalibrator", [*sorted(RECALIBRATORS), None])
@@ -113,17 +199,18 @@ def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> Non
         return
     model.fit(*line)
     check(model, *line)
-    # Without a map no row is held back for one.
-    held_out = 0 if recalibrator is None else 12
-    assert len(model.model_.units[0].calibration) == held_out
+    if recalibrator is None:
+        # Without a map no row is held back for one.
+        plain = cheap(epochs=1, recalibrate_on=None).fit(*line)
+        expected = plain.predict_interval(line[0])
+        np.testing.assert_array_equal(model.predict_interval(line[0]), expected)
 
 
 def test_a_recalibrator_of_ones_own_is_not_touched(cheap: Make, line: Rows) -> None:
     own = EmpiricalRecalibrator()
     model = cheap(epochs=1, recalibrator=own).fit(*line)
-    maps = model.model_.recalibrators
-    assert all(isinstance(each, EmpiricalRecalibrator) for each in maps)
-    assert maps[0] is not maps[1]
+    assert isinstance(model.model_.recalibrator, EmpiricalRecalibrator)
+    assert model.model_.recalibrator is not own
     assert "unfitted" in repr(own)
 
 
@@ -207,41 +294,22 @@ def test_the_likelihood_is_that_of_the_target(name: str, cheap: Make) -> None:
         torch.testing.assert_close(total, torch.ones(5), atol=2e-3, rtol=0)
 
 
-def test_members_with_transforms_of_their_own(cheap: Make) -> None:
-    random = np.random.default_rng(0)
-    x = random.uniform(-1, 1, (60, 1))
-    y = np.exp(x[:, 0] + 0.3 * random.standard_normal(60))
-    model = cheap(
-        epochs=1,
-        target_transform="box_cox",
-        recalibrate_on="out_of_bag",
-        members=6,
-        held_out_share=0.5,
-    ).fit(x, y)
-    members = model.model_.members
-    law = members.law(x, range(6))
-    assert isinstance(law, Mixture)
-    each = torch.stack([members.law(x, [member]).cdf(y) for member in range(6)])
-    torch.testing.assert_close(law.cdf(y), each.mean(0))
-    # With weights of its own for each row, and a row that one does not speak for.
-    weights = torch.rand(6, 60)
+@pytest.mark.parametrize("transform", [None, "box_cox"])
+def test_a_mixture_takes_weights(
+    transform: str | None, cheap: Make, line: Rows
+) -> None:
+    settings = {"network": "mc_dropout", "passes": 3, "law": "mixture"}
+    model = cheap(epochs=1, target_transform=transform, **settings).fit(*line)
+    members, (x, y) = model.model_.members, line
+    alone = torch.stack([members.law(x, [member]).cdf(y) for member in range(4)])
+    torch.testing.assert_close(members.law(x).cdf(y), alone.mean(0))
+    torch.testing.assert_close(members.law(x, [3, 1]).cdf(y), alone[[3, 1]].mean(0))
+    # Weights of its own for each row, and rows that one does not speak for.
+    weights = torch.rand(4, 60)
     weights[2, :30] = 0
     weights /= weights.sum(0)
-    torch.testing.assert_close(
-        members.law(x, range(6), weights).cdf(y), (weights * each).sum(0)
-    )
-
-
-def test_a_stack_takes_weights(cheap: Make, line: Rows) -> None:
-    members = cheap(epochs=1, network="mc_dropout", passes=3).fit(*line).model_.members
-    x, y = line
-    each = torch.stack([members.law(x, [member]).cdf(y) for member in range(4)])
-    weights = torch.rand(4, 60)
-    weights /= weights.sum(0)
-    torch.testing.assert_close(
-        members.law(x, range(4), weights).cdf(y), (weights * each).sum(0)
-    )
-    torch.testing.assert_close(members.law(x, [3, 1]).cdf(y), (each[3] + each[1]) / 2)
+    pooled = members.pooled(members.each(x), weights.numpy())
+    torch.testing.assert_close(pooled.cdf(y), (weights * alone).sum(0))
 
 
 class TestBounds:
@@ -251,7 +319,7 @@ class TestBounds:
         x = random.uniform(-1, 1, (80, 1))
         return x, (x[:, 0] + 0.5 * random.standard_normal(80)).clip(0, 1)
 
-    @pytest.mark.parametrize("strategy", [None, "cross_fit", "held_out"])
+    @pytest.mark.parametrize("strategy", [None, "out_of_fold", "held_out"])
     def test_no_mass_lies_outside(
         self, strategy: str | None, cheap: Make, capped: Rows
     ) -> None:
@@ -286,15 +354,17 @@ class TestBounds:
             cheap(target_transform="logit").fit(*capped)
 
 
-def test_rounded_targets_do_not_fool_the_map(cheap: Make) -> None:
+@pytest.mark.parametrize("strategy", ["held_out", "out_of_fold"])
+def test_rounded_targets_do_not_fool_the_map(strategy: str, cheap: Make) -> None:
     random = np.random.default_rng(0)
     x = random.uniform(-1, 1, (300, 1))
     y = (x[:, 0] + random.standard_normal(300)).round()
-    settings = {"recalibrate_on": "held_out", "held_out_share": 0.5}
+    settings = {"recalibrate_on": strategy, "held_out_share": 0.5}
     model = cheap(recalibrator="empirical", epochs=20, **settings).fit(x, y)
     # Plain PIT values of five numbers would make a staircase of the map.
     levels = torch.linspace(0.05, 0.95, 50)
-    steps = model.model_.recalibrators[0].apply(levels).diff()  # type: ignore[union-attr]
+    recalibrator: Any = model.model_.recalibrator
+    steps = recalibrator.apply(levels).diff()
     assert steps.max() < 0.1
     check(model, x, y)
 

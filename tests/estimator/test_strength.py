@@ -10,13 +10,12 @@ import pytest
 import torch
 
 from calibrant._checks import InputError
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.estimator import CalibratedRegressor, StrengthPath
-from calibrant.estimator import _procedure as procedure
-from calibrant.estimator._design import Unit
-from calibrant.estimator._fitting import Table
-from calibrant.estimator._folds import Blocks
-from calibrant.estimator._sweep import Trained, measure, sweep, unseen_pit
+from calibrant.estimator._design import Design
+from calibrant.estimator._fitting import UnseenPool, fit_members
+from calibrant.estimator._sweep import Trained, measure, sweep
 from calibrant.estimator.strength import choose_strength
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.target_grid import TargetGrid
@@ -121,90 +120,92 @@ class TestPath:
         mpl.pyplot.close("all")
 
 
-def trained_with(spread: float, *, interrupted: bool = False) -> Trained:
-    """Laws of standard normal targets, some too narrow or too wide."""
+Y = torch.from_numpy(np.random.default_rng(0).standard_normal(50))
+
+
+def pool_of(
+    spread: float, y: torch.Tensor = Y, grid: TargetGrid | None = None
+) -> UnseenPool:
+    """Two folds, and distributions that are too narrow or too wide."""
     rows = np.arange(50)
-    laws = [
-        (Unit((part,), rows[part::2], 0.5), Gaussian(torch.zeros(25), spread))
-        for part in (0, 1)
-    ]
+    design = Design((rows[1::2], rows[::2]), rows, (rows % 2)[None])
+
+    def pooled(laws: Any, weights: Any) -> AbstractDistribution:
+        np.testing.assert_array_equal(weights, [rows % 2 == 0, rows % 2 == 1])
+        law: AbstractDistribution = laws[0]
+        return law
+
+    return UnseenPool(pooled, design, [Gaussian(torch.zeros(50), spread)], y, grid)
+
+
+def trained_with(spread: float, *, interrupted: bool = False) -> Trained:
     nothing: Any = None
-    return Trained(nothing, [History(interrupted=interrupted)], laws)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def table() -> Table:
-    y = np.random.default_rng(0).standard_normal(50)
-    return Table(np.zeros((50, 1)), y, Blocks(np.arange(50)))
+    return Trained(nothing, [History(interrupted=interrupted)], pool_of(spread))
 
 
 class TestSweep:
-    def test_measures_by_hand(self, table: Table) -> None:
-        law, y = Gaussian(torch.zeros(50), 2.0), torch.from_numpy(table.y)
-        found = measure(trained_with(2.0).laws, table)
-        assert found.crps == pytest.approx(float(law.crps(y).mean()))
-        assert found.nll == pytest.approx(float(-law.log_prob(y).mean()))
-        assert found.calibration_error == pytest.approx(calibration_error(law.cdf(y)))
+    def test_measures_by_hand(self) -> None:
+        law = Gaussian(torch.zeros(50), 2.0)
+        found = measure(pool_of(2.0))
+        assert found.crps == pytest.approx(float(law.crps(Y).mean()))
+        assert found.nll == pytest.approx(float(-law.log_prob(Y).mean()))
+        assert found.calibration_error == pytest.approx(calibration_error(law.cdf(Y)))
 
-    def test_pit_values_know_their_rows(self, table: Table) -> None:
-        rows, pit = unseen_pit(trained_with(1.0).laws, table)
-        assert sorted(rows) == list(range(50))
-        expected = Gaussian(torch.zeros(50), 1.0).cdf(table.y)
-        torch.testing.assert_close(pit, expected[torch.from_numpy(rows)])
+    def test_pit_values_of_rounded_targets_are_randomized(self) -> None:
+        plain = pool_of(1.0).pit(0)
+        torch.testing.assert_close(plain, Gaussian(torch.zeros(50), 1.0).cdf(Y))
+        assert len(pool_of(1.0, Y.round()).pit(0).unique()) < 10
+        rounded = pool_of(1.0, Y.round(), TargetGrid(step=1))
+        assert len(rounded.pit(0).unique()) == 50
 
-    def test_pit_values_of_rounded_targets_are_randomized(self, table: Table) -> None:
-        rounded = Table(table.x, table.y.round(), table.blocks, grid=TargetGrid(step=1))
-        _, pit = unseen_pit(trained_with(1.0).laws, rounded)
-        assert len(pit.unique()) == 50
-
-    def test_chooses_the_calibrated_one(self, table: Table) -> None:
+    def test_chooses_the_calibrated_one(self) -> None:
         spreads = {0.0: 0.8, 1.0: 1.0, 2.0: 1.3}
         trained, path = sweep(
-            list(spreads), lambda each: trained_with(spreads[each]), table, rule="crps"
+            list(spreads), lambda each: trained_with(spreads[each]), rule="crps"
         )
         assert path.chosen == 1.0
-        assert trained.laws[0][1].stddev[0] == 1.0
+        assert trained.pool.law().stddev[0] == 1.0
         assert path.noise_floor > 0
 
-    def test_a_better_score_later_shuts_others_out(self, table: Table) -> None:
+    def test_a_better_score_later_shuts_others_out(self) -> None:
         spreads = {0.0: 30.0, 1.0: 20.0, 2.0: 1.0}
         trained, path = sweep(
-            list(spreads), lambda each: trained_with(spreads[each]), table, rule="nll"
+            list(spreads), lambda each: trained_with(spreads[each]), rule="nll"
         )
         assert path.allowed.tolist() == [False, False, True]
-        assert trained.laws[0][1].stddev[0] == 1.0
+        assert trained.pool.law().stddev[0] == 1.0
 
-    def test_a_strength_that_diverges_is_passed_over(self, table: Table) -> None:
+    def test_a_strength_that_diverges_is_passed_over(self) -> None:
         def train(strength: float) -> Trained:
             if strength != 1.0:
                 raise DivergedError(f"strength {strength:g} is too much")
             return trained_with(1.0)
 
-        trained, path = sweep([0.0, 1.0, 5.0], train, table, rule="crps")
+        trained, path = sweep([0.0, 1.0, 5.0], train, rule="crps")
         assert path.chosen == 1.0
         assert np.isnan(path.crps).tolist() == [True, False, True]
-        assert trained.laws
+        assert trained.pool.law().stddev[0] == 1.0
         with pytest.raises(DivergedError, match="strength 5 is too much"):
-            sweep([0.0, 5.0], train, table, rule="crps")
+            sweep([0.0, 5.0], train, rule="crps")
 
-    def test_ctrl_c_ends_it(self, table: Table) -> None:
+    def test_ctrl_c_ends_it(self) -> None:
         tried: list[float] = []
 
         def train(strength: float) -> Trained:
             tried.append(strength)
             return trained_with(1.0, interrupted=strength == 1.0)
 
-        _, path = sweep([0.0, 1.0, 2.0], train, table, rule="crps")
+        _, path = sweep([0.0, 1.0, 2.0], train, rule="crps")
         assert tried == path.strengths.tolist() == [0.0, 1.0]
 
-    def test_a_wrong_rule_costs_no_training(self, table: Table) -> None:
+    def test_a_wrong_rule_costs_no_training(self) -> None:
         with pytest.raises(InputError, match="strength_rule"):
-            sweep([0.0], lambda _: pytest.fail("trained"), table, rule="mae")
+            sweep([0.0], lambda _: pytest.fail("trained"), rule="mae")
 
 
 @pytest.mark.parametrize(
     ("strategy", "trainings"),
-    [(None, 3), ("train", 3), ("held_out", 3), ("cross_fit", 2), ("out_of_bag", 2)],
+    [(None, 3), ("train", 3), ("held_out", 3), ("out_of_fold", 2)],
 )
 def test_auto_trains_again_only_if_it_must(
     strategy: str | None,
@@ -214,19 +215,17 @@ def test_auto_trains_again_only_if_it_must(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     calls: list[float] = []
-    train = procedure._train
 
-    def counted(model: Any, table: Any, design: Any, strength: float, seed: int) -> Any:
-        calls.append(strength)
-        return train(model, table, design, strength, seed)
+    def counted(*given: Any, **options: Any) -> Any:
+        calls.append(given[3].strength)
+        return fit_members(*given, **options)
 
-    monkeypatch.setattr(procedure, "_train", counted)
+    monkeypatch.setattr("calibrant.estimator._procedure.fit_members", counted)
     model = cheap(
         strength="auto",
         strength_grid=(2.0, 0.0),
         recalibrate_on=strategy,
-        members=8 if strategy == "out_of_bag" else 1,
-        held_out_share=0.4,
+        members=1,
         epochs=1,
     ).fit(*line)
     assert calls[:2] == [0.0, 2.0]

@@ -263,7 +263,7 @@ class Recalibrated(DerivedDistribution):
         """A center, and first and second moment around it, in float64."""
         if isinstance(self._base, Gaussian):
             # All rows are one shape, moved and stretched.
-            first, second = _standard_moments(self._map)
+            first, second = _standard_moments(self._map)  # type: ignore[arg-type]
             location, scale = self._base.mean.double(), self._base.stddev.double()
             return location, scale * first, scale.square() * second
         return self._once(self._integrated)

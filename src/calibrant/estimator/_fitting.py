@@ -33,7 +33,7 @@ from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration._base import MapRecalibrator
 from calibrant.recalibration._held_out import pit_of_rows
 from calibrant.recalibration._scaled import widened
-from calibrant.training import History, Recipe, TrainingData, train
+from calibrant.training import DivergedError, History, Recipe, TrainingData, train
 
 __all__ = [
     "Fitted",
@@ -188,7 +188,9 @@ def fit_members(
     _standardize_inputs(networks, x, design.rows)
     learned, held_out = list(design.rows), None
     if design.unseen is not None and architecture.stacked:
-        options["judge"] = _PooledScore(x.to(device), standardized, members, design)
+        options["judge"] = _PooledScore(
+            x.to(device), standardized, members, design, table.weights
+        )
     elif recipe.patience is not None:
         cuts = [table.blocks.split(r, validation_share, random) for r in design.rows]
         learned, held_out = [a for a, _ in cuts], [b for _, b in cuts]
@@ -265,7 +267,14 @@ class _PooledScore:
     the means go on learning.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, members: Members, design: Design) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        members: Members,
+        design: Design,
+        weights: Array | None = None,
+    ) -> None:
         unseen: Any = design.unseen
         pool, n = unseen.shape
         # Rows of each member, padded to the longest, and the place of each of a row's
@@ -281,9 +290,10 @@ class _PooledScore:
         self._places = torch.from_numpy(places)
         self._center, self._scale = members.target_center, members.target_scale
         self._y = y[0].double() * self._scale[0] + self._center[0]
+        self._weights = torch.from_numpy(np.ones(n) if weights is None else weights)
 
     def __call__(self, network: Any) -> float:  # noqa: ANN401
-        """Mean over all rows."""
+        """Weighted mean over all rows."""
         parts = []
         for rows in self._rows.split(_CHUNK, dim=1):
             law = network(self._x[rows.reshape(-1)].view(*rows.shape, -1))
@@ -293,7 +303,13 @@ class _PooledScore:
         mean, variance = (each.flatten()[self._places] for each in (mean, variance))
         center = mean.mean(0)
         spread = (variance.mean(0) + mean.var(0, correction=0)).sqrt()
-        return float(Gaussian(center, spread).crps(self._y).mean())
+        if bool(center.isnan().any() | spread.isnan().any()):
+            raise DivergedError(
+                "networks predict NaN after an epoch. Likely cause: the steps are too "
+                "large. Lower learning_rate, or set gradient_clip."
+            )
+        scores = self._weights * Gaussian(center, spread).crps(self._y)
+        return float(scores.sum() / self._weights.sum())
 
 
 def _standardize_inputs(

@@ -241,7 +241,7 @@ class Blocks:
                 "at least two rows that differ (or groups, or moments) are needed to "
                 f"hold some of them out, got {len(sizes)} among {len(rows)} rows. "
                 "Bring more rows, or do without: patience=None for early stopping, "
-                'recalibrate_on=None for "held_out" and "out_of_bag".'
+                'recalibrate_on=None for "held_out".'
             )
         taken = np.zeros(len(sizes), dtype=bool)
         taken[self._last(sizes, share * len(rows))] = True

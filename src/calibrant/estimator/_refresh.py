@@ -15,6 +15,7 @@ from calibrant.distributions.mixture import Mixture
 from calibrant.estimator._design import Design
 from calibrant.estimator._fitting import Fitted, Table, fit_map, unseen_pool
 from calibrant.estimator._folds import Blocks
+from calibrant.estimator._settings import recalibrator_of
 from calibrant.metrics.target_grid import detect_grid
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ def refreshed(
             'recalibrator="beta", for example.'
         )
     result = copy.copy(model)
-    result.model_ = _with_map(model.model_, x, y, chosen, seed)
     result.recalibrator = chosen
+    chosen_for = recalibrator_of(result, len(y))
+    result.model_ = _with_map(model.model_, x, y, chosen_for, seed)
     result.fitted_parameters_ = model.fitted_parameters_ | {"recalibrator": chosen}
     return result
 

@@ -48,7 +48,7 @@ def check_settings(model: "CalibratedRegressor") -> None:
         if int(value) > _MOST:
             raise InputError(f"{name} must be at most {_MOST:,}, got {value}.")
     bins: Any = model.bins
-    if not isinstance(bins, Integral) or not 0 <= bins <= 1024:
+    if not isinstance(bins, Integral) or not 0 <= int(bins) <= 1024:
         raise InputError(f"bins must be a whole number from 0 to 1024, got {bins!r}.")
     for name in ("held_out_share", "validation_share"):
         check_between(getattr(model, name), 0, 1, name=name)

@@ -32,6 +32,8 @@ __all__ = [
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
+# What names of the encoding's arrays begin with.
+_ENCODING = "networks.0.stack.encoding."
 
 
 def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -81,7 +83,8 @@ def restored_model(
         raise InputError(f"its number of members must be 1 or more, got {count!r:.60}.")
     _check_arrays(features, count, arrays)
     encoding = _restored_encoding(arrays, features)
-    _check_size(features, count, architecture, arrays)
+    encoded = 0 if encoding is None else encoding.size
+    _check_size(features + encoded, count, architecture, arrays)
     networks = architecture.build(
         features, count, torch.Generator().manual_seed(0), encoding=encoding
     )
@@ -140,17 +143,16 @@ def _restored_encoding(
     arrays: Mapping[str, Tensor], features: int
 ) -> PiecewiseLinear | None:
     """Make room for the encoding that the arrays hold, if they hold one."""
-    prefix = "networks.0.stack.encoding."
-    names = [name for name in arrays if name.startswith(prefix)]
+    names = [name for name in arrays if name.startswith(_ENCODING)]
     if not names:
         return None
     encoding = PiecewiseLinear([])
     for name in names:
-        own = name.removeprefix(prefix)
+        own = name.removeprefix(_ENCODING)
         if own not in dict(encoding.named_buffers()):
             raise InputError(f"its array {name!r:.60} is none of an encoding.")
         setattr(encoding, own, torch.empty_like(arrays[name]))
-    column = arrays.get(f"{prefix}column")
+    column = arrays.get(f"{_ENCODING}column")
     if column is None or len(column) == 0:
         raise InputError("its encoding must name the feature of each bin.")
     if int(column.min()) < 0 or int(column.max()) >= features:
@@ -174,8 +176,8 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise InputError(f"its array {name!r:.60} must be finite, and it is not.")
-    for name in ("inputs.scale", "targets.scale"):
-        if not bool((arrays[name] > 0).all()):
+    for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
+        if name in arrays and not bool((arrays[name] > 0).all()):
             raise InputError(f"its array {name} must be above 0, and it is not.")
 
 

@@ -188,8 +188,9 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             fit_law(estimator, rows.take(learned))
             for learned in self._shown(design.rows)
         ]
-        first = np.cumsum([0, *(len(np.unique(row)) for row in design.unseen)])
-        self.folds_ = design.unseen - first[:-1, None]
+        unseen: Any = design.unseen
+        first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
+        self.folds_ = unseen - first[:-1, None]
         grid, target = detect_grid(rows.y), torch.tensor(rows.y)
         pool = UnseenPool(
             self._pooled, design, self._each(rows.X, len(rows.y)), target, grid

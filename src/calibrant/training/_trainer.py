@@ -296,7 +296,8 @@ class Trainer:
     def _judged(self, judge: Callable[[nn.Module], float], epoch: int) -> float:
         """One number for all members, who then all keep the weights of one epoch."""
         self._share_buffers()
-        self.network.eval()
+        # What predicts by passes with dropout is judged by one of them.
+        self.network.train(getattr(self.network, "passes", 1) > 1 and self.stacked)
         with torch.no_grad():
             value = torch.tensor(
                 judge(self.network), dtype=torch.float64, device=self.data.x.device
