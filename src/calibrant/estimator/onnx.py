@@ -285,13 +285,14 @@ class _ExactConstants(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        exact = [
-            torch.tensor(value, dtype=torch.float64)
-            if isinstance(value, float)
-            else value
-            for value in args
-        ]
-        return func(*exact, **(kwargs or {}))
+        if func is not torch.tensor:
+            args = [
+                torch.tensor(value, dtype=torch.float64)
+                if isinstance(value, float)
+                else value
+                for value in args
+            ]
+        return func(*args, **(kwargs or {}))
 
 
 def _check_members(members: Members) -> None:
