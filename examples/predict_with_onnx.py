@@ -28,5 +28,5 @@ mean, std, quantiles = session.run(None, {"features": x[test]})
 inside = (quantiles[:, 0] <= y[test]) & (y[test] <= quantiles[:, -1])
 print(f"levels {levels}; first row: {mean[0]:.3f} ± {std[0]:.3f}, {quantiles[0]}")
 print(
-    f"intervals of {levels[-1] - levels[0]:.0%} hold {inside.mean():.1%} of the targets"
+    f"intervals of {levels[-1] - levels[0]:.0%} cover {inside.mean():.1%} of the targets"
 )

@@ -160,12 +160,12 @@ class _Predictor(nn.Module):
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
         cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
         nodes, self.weights = _rule(inverse, cells)
-        self.count, level = len(levels), torch.from_numpy(levels)
+        self.count, level = len(levels), torch.tensor(levels)
         asked = inverse(_pit(normal_score(level, 1 - level)))
         self.scores = torch.cat([asked, nodes])
         limits = members.limits or (np.array(-np.inf), np.array(np.inf))
-        self.low, self.high = map(torch.from_numpy, limits)
-        self.center, self.scale = map(torch.from_numpy, members.inputs)
+        self.low, self.high = map(torch.tensor, limits)
+        self.center, self.scale = map(torch.tensor, members.inputs)
         self.target_center, self.target_scale = (
             values.repeat_interleave(network.passes, 0)
             for values in (members.target_center, members.target_scale)
@@ -341,7 +341,7 @@ def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: 
 
 
 def _variance(raw: Tensor, head: Any) -> Tensor:  # noqa: ANN401
-    spread = head.floor + (1 - head.floor) * _softplus(raw)
+    spread: Tensor = head.floor + (1 - head.floor) * _softplus(raw)
     return spread.clamp_min(_LEAST_SPREAD).square()
 
 
