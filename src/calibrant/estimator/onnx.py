@@ -83,8 +83,8 @@ def export_onnx(
 
     The networks run in float32 as in ``predict``, all else in float64, so targets like
     :math:`10^9 \pm 1` keep their digits. Outputs are within 1e-4 predicted standard
-    deviations of the distribution's own. While it is predicted, a row takes 10 kB of
-    memory, or 100 kB if its bounds have mass.
+    deviations of the distribution's own. While it is predicted, a row takes
+    10 to 40 kB of memory.
 
     Parameters
     ----------
