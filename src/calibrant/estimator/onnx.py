@@ -31,7 +31,7 @@ from calibrant.distributions._normal import (
     normal_score,
 )
 from calibrant.estimator._fitting import Fitted
-from calibrant.estimator._members import _DISAGREEMENT, _FARTHEST, Members
+from calibrant.estimator._members import _FARTHEST, Members
 from calibrant.estimator.regressor import CalibratedRegressor
 from calibrant.networks.heads import (
     _LEAST_SPREAD,
@@ -154,7 +154,7 @@ class _Predictor(nn.Module):
             self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
         self.head = network.head
         pooled = members.architecture.pooling == "pooled"
-        self.disagreement = _DISAGREEMENT if pooled else 1.0
+        self.disagreement = members.disagreement if pooled else 1.0
         self.transform: Any = members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
