@@ -141,9 +141,17 @@ def main() -> None:
     pa.set_io_thread_count(1)
     with tempfile.TemporaryDirectory() as place:
         made = columns(4000, 0, target=True)
-        model = fit_table(made, target="y", epochs=5, progress=False).model
+        model = fit_table(
+            made,
+            target="y",
+            epochs=5,
+            # What the default does with more than 20,000 rows.
+            recalibrate_on="held_out",
+            recalibrator="smooth",
+            progress=False,
+        ).model
         found = files(Path(place), model, options.rows) | laws(model)
-    found |= training(options.learn) | memory(options.learn)
+    found |= training(options.learn) | memory(10 * options.learn)
     for name, value in found.items():
         print(f"{name:42s} {value:12,.2f}")
     if options.json:

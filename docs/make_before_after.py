@@ -40,7 +40,8 @@ def model_of(name: str, seed: int) -> CalibratedRegressor:
     # One network, trained for the likelihood and for nothing else.
     return CalibratedRegressor(
         members=1,
-        strength=0.0,
+        bins=0,
+        epochs=100,
         patience=None,
         recalibrator=None,
         recalibrate_on=None,

@@ -68,7 +68,7 @@ def _of_paper(network: str) -> tuple[Choice, ...]:
 
 
 PAPER = {name: _of_paper(name) for name in ("mc_dropout", "deep_ensemble")}
-DEFAULT = Choice("pooled", "default", "cumulative_kl", 1.0, "out_of_fold")
+DEFAULT = Choice("pooled", "default", "none", 0.0, "out_of_fold")
 
 
 @dataclass(frozen=True)

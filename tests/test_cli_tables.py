@@ -13,8 +13,10 @@ import pyarrow as pa
 import pyarrow.csv as pc
 import pytest
 import typer
+from typer.main import get_command
 from typer.testing import CliRunner
 
+from calibrant import CalibratedRegressor
 from calibrant._terminal import printable
 from calibrant.cli import app
 from calibrant.cli._app import command_line, for_the_shell, run
@@ -268,6 +270,16 @@ def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest", "fit"])
     assert command_line() is None
     assert for_the_shell("a\nb: pass overwrite=True") == "a b: use --force"
+
+
+def test_the_model_has_the_defaults_of_the_estimator() -> None:
+    command: Any = get_command(app)
+    options = {each.name: each.default for each in command.commands["fit"].params}
+    default = CalibratedRegressor()
+    for name in ("network", "members", "recalibrator", "epochs", "target_transform"):
+        assert options[name] == getattr(default, name)
+    assert float(options["strength"]) == default.strength
+    assert options["hidden"] == ",".join(map(str, default.hidden))
 
 
 def test_any_parameter_can_be_set(place: Path, tmp_path: Path) -> None:

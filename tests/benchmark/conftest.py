@@ -43,7 +43,7 @@ def make_plan(tables: tuple[str, str]) -> Plan:
         networks=("default",),
         strengths=(1.0,),
         epochs=(2,),
-        recalibrations=("cross_fit",),
+        recalibrations=("out_of_fold",),
         split="shuffled",
         folds=2,
     )

@@ -37,14 +37,14 @@ def test_a_default_cell_is_the_estimator(tables: tuple[str, str]) -> None:
         networks=("default",),
         strengths=(1.0,),
         epochs=(3,),
-        recalibrations=("out_of_bag",),
+        recalibrations=("out_of_fold",),
         folds=2,
     )
     record, _ = records_of(study)
     data = data_of(tables[0])
     split = split_of(record.cell, 40, 0)
     model = CalibratedRegressor(
-        epochs=3, members=25, recalibrate_on="out_of_bag", random_state=record.seed
+        epochs=3, strength=1.0, recalibrate_on="out_of_fold", random_state=record.seed
     ).fit(data.x[split.train], data.y[split.train])
     law = model.predict_distribution(data.x[split.test])
     y = torch.from_numpy(data.y[split.test])

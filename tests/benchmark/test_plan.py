@@ -46,13 +46,13 @@ def test_recalibrations_go_with_the_networks_that_can_have_them() -> None:
     study = Study(
         data=("a",),
         networks=("mc_dropout", "default"),
-        recalibrations=("none", "isotonic", "cross_fit"),
+        recalibrations=("none", "isotonic", "out_of_fold"),
     )
     pairs = {(cell.network, cell.recalibration) for cell in study.cells()}
     assert pairs == {
         ("mc_dropout", "none"),
         ("mc_dropout", "isotonic"),
-        ("default", "cross_fit"),
+        ("default", "out_of_fold"),
     }
 
 
@@ -109,7 +109,7 @@ def test_the_paper_profile_is_what_it_says() -> None:
         ("[[study]]\ndata = ['a']\nepochs = [0]", "epochs must be at least 1"),
         ("[[study]]\ndata = ['a']\nstrengths = [-1]", "finite and at least 0"),
         ("[[study]]\ndata = ['a']\nstrengths = [nan]", "finite and at least 0"),
-        ("[[study]]\ndata = ['a']\nnetworks = ['default']", "takes cross_fit"),
+        ("[[study]]\ndata = ['a']\nnetworks = ['default']", "takes out_of_fold"),
         ("study = [1, 2]", r"at least one \[\[study\]\]"),
         ("seed = true\n[[study]]\ndata = ['a']", "seed must be a whole"),
         (

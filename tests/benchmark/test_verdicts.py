@@ -270,7 +270,7 @@ def shuffled(numbers: Numbers) -> list[Record]:
             network="default",
             regularizer=PAPER_REGULARIZER,
             strength=1.0,
-            recalibration="cross_fit",
+            recalibration="out_of_fold",
         )
         for name in NINE
     ]

@@ -1,4 +1,4 @@
-"""--scheduler of fit and predict, and folders of files."""
+"""--scheduler of predict, and folders of files."""
 
 import json
 import shutil
@@ -12,8 +12,6 @@ from bad_input.houses import houses
 from calibrant.tables.writer import TableWriter
 from small_cluster import small_cluster
 
-FIT = "fit houses.csv --target price --drop id --epochs 2 --members 3 --hidden 4"
-
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
@@ -25,45 +23,12 @@ def address() -> Iterator[str]:
 def place(tmp_path: Path, small_model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model, a table and a folder of tables, in which commands run."""
     shutil.copytree(small_model, tmp_path / "model")
-    (tmp_path / "houses.csv").write_text(houses(), encoding="utf-8")
     parts = tmp_path / "parts"
     parts.mkdir()
     for name in ("a.csv", "b.csv"):
         (parts / name).write_text(houses(rows=20), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def test_fit_on_a_cluster_is_fit_here(place: Path, address: str) -> None:
-    options = "--quiet --set folds=2 --test 0"
-    for command in (
-        f"{FIT} {options} --out here",
-        f"{FIT} {options} --out there --scheduler {address}",
-    ):
-        done = run_command(command)
-        assert (done.code, done.err) == (0, "")
-    one, other = (
-        (place / name / "arrays.safetensors").read_bytes() for name in ("here", "there")
-    )
-    assert one == other
-    told = json.loads((place / "there" / "model.json").read_text())["description"]
-    assert "scheduler" not in told["about"]["changed"]
-    assert "scheduler" not in told["regressor"]["parameters"]
-
-
-def test_fit_has_the_words_of_reproduce() -> None:
-    pytest.importorskip("distributed")
-    texts = {
-        command: run_command(f"{command} --scheduler nonsense")
-        for command in ("fit houses.csv --target price --out new", "reproduce")
-    }
-    for done in texts.values():
-        assert done.code == 2
-        assert "scheduler must be the address of a Dask scheduler" in done.err
-    # The last line: reproduce says before how much there is to do.
-    assert len({done.err.splitlines()[-1] for done in texts.values()}) == 1
-    done = run_command(f"{FIT} --set scheduler=tcp://x:1")
-    assert done.err == "calibrant: --set scheduler: use --scheduler.\n"
 
 
 def test_predict_of_a_folder_goes_on(place: Path, address: str) -> None:

@@ -41,7 +41,9 @@ def arm(error: float, **changes: object) -> list[Record]:
 
 BASE = arm(40.0)
 QR = arm(30.0, regularizer="cumulative_kl", strength=20.0)
-OTHER = arm(7.0, data="own.csv", folds=5, recalibration="cross_fit", network="default")
+OTHER = arm(
+    7.0, data="own.csv", folds=5, recalibration="out_of_fold", network="default"
+)
 
 
 def texts(grid: object) -> list[list[str]]:
@@ -58,7 +60,7 @@ def test_base_and_regularized_stand_beside_the_paper() -> None:
 
 def test_other_models_are_listed_by_themselves() -> None:
     (row,) = texts(arm_overview([*BASE, *QR, *OTHER]))
-    assert row[0].endswith("Our default, cross_fit, 5 unshuffled folds, 100 epochs")
+    assert row[0].endswith("Our default, out_of_fold, 5 unshuffled folds, 100 epochs")
     assert row[1:] == ["7.00", "16.60", "1.00", "1.00"]
     assert texts(arm_overview(BASE)) == []
 

@@ -29,13 +29,22 @@ NAMES = [
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = X[:, 0] + np.random.default_rng(1).normal(size=60)
 CHEAP: dict[str, Any] = {
-    "members": 1,
-    "folds": 2,
+    "members": 2,
     "hidden": (4,),
     "epochs": 3,
     "recalibrator": None,
+    "recalibrate_on": None,
     "random_state": 0,
 }
+# Two trainings, and what they show.
+SWEEP = CHEAP | {
+    "members": 1,
+    "folds": 2,
+    "recalibrate_on": "out_of_fold",
+    "strength": "auto",
+    "strength_grid": (0.0, 1.0),
+}
+SWEPT = NAMES[:3]
 
 
 class Writer:
@@ -136,8 +145,8 @@ def test_the_floor_is_that_of_the_rows_that_are_looked_at() -> None:
     writer = Writer()
     settings = CHEAP | {"validation_share": 0.2}
     CalibratedRegressor(**settings, callbacks=[TensorBoardLogger(writer)]).fit(X, Y)
-    # 60 rows, two folds, of each 30 rows to learn from a fifth.
-    expected = (20**2 - 1) / (6 * 20 * 6)
+    # Of 60 rows to learn from a fifth.
+    expected = (20**2 - 1) / (6 * 20 * 12)
     assert writer.values("held_out/calibration_floor") == pytest.approx([expected] * 3)
 
 
@@ -170,12 +179,7 @@ def test_the_model_stays_the_same(kind: str, tmp_path: Path, mlflow: Store) -> N
 
 def test_a_sweep_in_one_writer_has_steps_that_go_on() -> None:
     writer = Writer()
-    model = CalibratedRegressor(
-        **CHEAP,
-        strength="auto",
-        strength_grid=(0.0, 1.0),
-        callbacks=[TensorBoardLogger(writer)],
-    )
+    model = CalibratedRegressor(**SWEEP, callbacks=[TensorBoardLogger(writer)])
     model.fit(X, Y)
     assert writer.steps("loss") == [1, 2, 3, 4, 5, 6]
     assert writer.values("training") == [1, 1, 1, 2, 2, 2]
@@ -188,14 +192,12 @@ def test_a_sweep_in_a_folder_has_a_run_for_each_training(
     tmp_path: Path, tensorboard: list[Writer]
 ) -> None:
     logger = TensorBoardLogger(tmp_path / "deep" / "runs")
-    model = CalibratedRegressor(
-        **CHEAP, strength="auto", strength_grid=(0.0, 1.0), callbacks=[logger]
-    )
+    model = CalibratedRegressor(**SWEEP, callbacks=[logger])
     model.fit(X, Y)
     assert [each.folder.name for each in tensorboard] == ["training_1", "training_2"]
     for writer in tensorboard:
         assert writer.folder.parent == tmp_path / "deep" / "runs"
-        assert sorted(writer.seen) == sorted(NAMES)
+        assert sorted(writer.seen) == sorted(SWEPT)
         assert writer.steps("loss") == [1, 2, 3]
         assert writer.flushed == 3
         assert writer.closed
@@ -254,13 +256,11 @@ def test_a_wrong_target_is_one_clear_line(target: Any) -> None:
 
 def test_mlflow_logs_to_the_active_run_with_steps_that_go_on(mlflow: Store) -> None:
     mlflow.active = "one"
-    model = CalibratedRegressor(
-        **CHEAP, strength="auto", strength_grid=(0.0, 1.0), callbacks=[MLflowLogger()]
-    )
+    model = CalibratedRegressor(**SWEEP, callbacks=[MLflowLogger()])
     model.fit(X, Y)
     clone(model).fit(X, Y)
     run = mlflow.runs["one"]
-    assert sorted(run.seen) == sorted([*NAMES, "training"])
+    assert sorted(run.seen) == sorted([*SWEPT, "training"])
     assert run.steps("loss") == list(range(1, 13))
     assert run.values("training") == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
     mlflow.active = "two"

@@ -24,7 +24,7 @@ def cost(job: Job) -> float:
     cell = job.arm
     rows = len(data_of(cell.data).y) * (1 - 1 / max(2, cell.folds))
     epochs = max(each.epochs for each in job.cells)
-    # The default trains five folds of five smaller networks.
+    # The default trains 25 smaller networks.
     networks = 12.0 if cell.network == "default" else float(MEMBERS[cell.network])
     if cell.network == "deep_ensemble":
         networks *= _ADVERSARIAL

@@ -92,7 +92,7 @@ def _shuffled() -> list[Study]:
         plain,
         data=SMALL,
         networks=("default",),
-        strengths=(1.0,),
+        strengths=(0.0,),
         recalibrations=("out_of_fold",),
     )
     return [

@@ -19,7 +19,6 @@ __all__ = [
     "Model",
     "QuietOption",
     "RecalibratorOption",
-    "SchedulerOption",
     "SeedOption",
     "Table",
     "ThousandsOption",
@@ -77,14 +76,6 @@ VerboseOption = Annotated[
     bool,
     typer.Option("--verbose", "-v", help="Print all numbers.", rich_help_panel=_TALK),
 ]
-SchedulerOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Address of a Dask scheduler, tcp://host:8786, whose workers do the work "
-        "instead.",
-        rich_help_panel=RUN,
-    ),
-]
 SeedOption = Annotated[
     int, typer.Option(min=0, max=2**32 - 1, help="One seed, the same numbers.")
 ]
@@ -94,7 +85,7 @@ ForceOption = Annotated[
 RecalibratorOption = Annotated[
     str | None,
     typer.Option(
-        help="beta, smooth, empirical, isotonic or scale; for fit also none.",
+        help="beta, smooth, empirical, isotonic or scale; for fit also auto and none.",
         autocompletion=_complete_recalibrators,
         show_default=False,
     ),

@@ -125,7 +125,11 @@ def fit(
     ] = "64,64",
     members: Annotated[
         int,
-        typer.Option(min=1, help="Networks for each fold.", rich_help_panel=_MODEL),
+        typer.Option(
+            min=1,
+            help="Networks that have not seen a row; members x folds are trained.",
+            rich_help_panel=_MODEL,
+        ),
     ] = 5,
     strength: Annotated[
         str,
@@ -133,11 +137,11 @@ def fit(
             help="Of the quantile regularizer, or auto to choose it by rule.",
             rich_help_panel=_MODEL,
         ),
-    ] = "1",
-    recalibrator: RecalibratorOption = "beta",
+    ] = "0",
+    recalibrator: RecalibratorOption = "auto",
     epochs: Annotated[
         int, typer.Option(min=1, help="Passes at most.", rich_help_panel=_MODEL)
-    ] = 100,
+    ] = 120,
     target_transform: Annotated[
         str | None,
         typer.Option(

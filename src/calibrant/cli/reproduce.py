@@ -13,7 +13,6 @@ from calibrant.cli._options import (
     RUN,
     JsonOption,
     QuietOption,
-    SchedulerOption,
     VerboseOption,
 )
 from calibrant.cli._voice import Voice
@@ -108,7 +107,14 @@ def reproduce(
             min=0, help="Local processes; 0 for one per core.", rich_help_panel=RUN
         ),
     ] = 1,
-    scheduler: SchedulerOption = None,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
+            "work instead.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     resume_from: Annotated[
         Path | None,
         typer.Option(

@@ -299,7 +299,9 @@ class Trainer:
         # What predicts by passes with dropout is judged by one of them.
         self.network.train(getattr(self.network, "passes", 1) > 1 and self.stacked)
         with torch.no_grad():
-            value = torch.tensor(judge(self.network), device=self.data.x.device)
+            value = torch.tensor(
+                judge(self.network), dtype=torch.float64, device=self.data.x.device
+            )
         if self.team is not None:
             value = self.team.agreed(value)
         if self.stopping is not None:

@@ -56,7 +56,8 @@ class History:
     loss, regularizer
         One entry for each epoch, means over members.
     held_out_score, held_out_calibration_error
-        The same on held-out rows; empty without early stopping.
+        The same on held-out rows; empty without early stopping. With a ``judge`` its
+        score, and no error.
     best_epoch
         For each member the epoch, from 1, whose weights it has.
     interrupted

@@ -26,9 +26,9 @@ class TensorBoardLogger:
 
     It writes ``loss``, ``regularizer``, ``held_out/score`` and, side by side,
     ``held_out/calibration_error`` and ``held_out/calibration_floor``: what members
-    that are perfectly calibrated show on as many rows. The last three need rows that
-    early stopping looks at. It only looks on: the trained model stays the same bit for
-    bit.
+    that are perfectly calibrated show on as many rows. The last two need rows that
+    early stopping looks at; out of fold the score is the CRPS of the pools, and there
+    are none. It only looks on: the trained model stays the same bit for bit.
 
     One ``fit`` may train several times (each strength of ``"auto"``, each network of
     your own making), a search many times more:

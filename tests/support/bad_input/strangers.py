@@ -143,7 +143,8 @@ def _renamed_array(arrays: Any) -> None:
 
 def _poisoned(arrays: Any) -> None:
     for values in arrays.values():
-        values.fill_(float("nan"))
+        if values.is_floating_point():
+            values.fill_(float("nan"))
 
 
 def _reshaped(arrays: Any) -> None:
@@ -179,6 +180,7 @@ def _case(
 
 _INFO = "info stranger"
 _D, _R, _E = "description", "regressor", "encoder"
+_COLUMN = "networks.0.stack.encoding.column"
 STRANGERS = (
     Case(kind="a model that is not there", command="info models", says="no folder"),
     Case(kind="a file for a model", command="info houses.csv", says="is a file"),
@@ -277,7 +279,7 @@ STRANGERS = (
     ),
     _case(
         "forged: ten thousand members",
-        forged(_set(_D, _R, "transform_of_member", to=[0] * 10**4)),
+        forged(_set(_D, _R, "members", to=10**4)),
         "must have shape",
     ),
     _case(
@@ -293,28 +295,23 @@ STRANGERS = (
     ),
     _case(
         "forged: a recalibrator that is not there",
-        forged(_set(_D, _R, "recalibrators", to=['{"kind": "os.system"}'])),
+        forged(_set(_D, _R, "recalibrator", to='{"kind": "os.system"}')),
         "recalibrator",
     ),
     _case(
-        "forged: members that are not there",
-        forged(_set(_D, _R, "units", to=[{"members": [7], "weight": 1.0}])),
+        "forged: a number of members that is no whole one",
+        forged(_set(_D, _R, "members", to=2.0)),
         "members",
     ),
     _case(
-        "forged: a member whose number is no whole one",
-        forged(_set(_D, _R, "units", 0, "members", 0, to=0.0)),
+        "forged: a number of members that is true",
+        forged(_set(_D, _R, "members", to=True)),
         "members",
     ),
     _case(
-        "forged: a member that is false",
-        forged(_set(_D, _R, "units", 0, "members", 0, to=False)),
-        "members",
-    ),
-    _case(
-        "forged: no recalibrators",
-        forged(_set(_D, _R, "recalibrators", to=[])),
-        "recalibrator",
+        "forged: a disagreement below 0",
+        forged(_set(_D, _R, "disagreement", to=-1.0)),
+        "disagreement",
     ),
     _case(
         "forged: bounds that are false",
@@ -336,6 +333,11 @@ STRANGERS = (
         "forged: a scale within the networks of 0",
         _forged_arrays(lambda arrays: arrays["networks.0.stack.scale"].zero_()),
         "no numbers",
+    ),
+    _case(
+        "forged: an encoding of features that are not there",
+        _forged_arrays(lambda arrays: arrays[_COLUMN].fill_(99)),
+        "features",
     ),
     _case(
         "forged: an array called as a path",
