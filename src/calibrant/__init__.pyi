@@ -18,7 +18,7 @@ from .errors import InputError as InputError
 from .errors import UnsupportedError as UnsupportedError
 from .estimator._serial import SerialDependenceWarning as SerialDependenceWarning
 from .estimator.loading import load as load
-from .estimator.onnx.export import export_onnx as export_onnx
+from .estimator.onnx import export_onnx as export_onnx
 from .estimator.recalibrate import RecalibratedRegressor as RecalibratedRegressor
 from .estimator.recalibrate import recalibrate as recalibrate
 from .estimator.regressor import CalibratedRegressor as CalibratedRegressor
