@@ -22,8 +22,8 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "vast-features": (lambda s: s.update(features=10**12), "must have shape"),
     "vast-layer": (lambda s: s["parameters"].update(hidden=[10**9, 10**9]), "was ch"),
     "vast-members": (lambda s: s.update(members=100_000), "must have shape"),
-    "no-members": (lambda s: s.update(members=0), "members must be 1 or more"),
-    "truth-for-a-number": (lambda s: s.update(members=True), "must be 1 or more"),
+    "no-members": (lambda s: s.update(members=0), "members must be a whole number"),
+    "truth-for-a-number": (lambda s: s.update(members=True), "must be a whole number"),
     "less-than-no-disagreement": (lambda s: s.update(disagreement=-1.0), "at least 0"),
     "endless-disagreement": (lambda s: s.update(disagreement="inf"), "at least 0"),
     "vast-passes": (

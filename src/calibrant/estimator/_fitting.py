@@ -420,7 +420,7 @@ def served_pit(pool: UnseenPool, *, seed: int, spread: float = 1.0) -> PitValues
     members is more accurate: with T the variance between them, the residual of a pool
     of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
     rows, averaged over pools of s out of R, are about linear in 1/s; the line through
-    s = 2, ..., R is continued to M.
+    the larger half of sizes, R / 2 to R, is continued to M.
 
     Parameters
     ----------
@@ -432,7 +432,7 @@ def served_pit(pool: UnseenPool, *, seed: int, spread: float = 1.0) -> PitValues
         Factor by which pools are widened first.
     """
     count, served = pool.size, len(pool.design.rows)
-    sizes = range(2 if count > 2 else 1, count + 1)
+    sizes = range((count + 1) // 2, count + 1)
     averages = []
     for size in sizes:
         pools = list(combinations(range(count), size))

@@ -208,9 +208,9 @@ class Blocks:
         block, sizes = self._in_order(np.arange(n), random)
         if len(sizes) < count:
             raise InputError(
-                f"cross-fitting with {count} folds needs at least as many rows that "
-                f"differ (or groups, or moments), and there are {len(sizes)}. Lower "
-                'folds, or use recalibrate_on="held_out".'
+                f"{count} folds need at least as many rows that differ (or groups, or "
+                f"moments), and there are {len(sizes)}. Lower folds, or use "
+                'recalibrate_on="held_out".'
             )
         if self.time is not None:
             middles = np.cumsum(sizes) - sizes / 2

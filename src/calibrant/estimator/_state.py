@@ -80,7 +80,9 @@ def restored_model(
     count, bounds = state["members"], _restored(state["bounds"])
     features = state["features"]
     if type(count) is not int or count < 1:
-        raise InputError(f"its number of members must be 1 or more, got {count!r:.60}.")
+        raise InputError(
+            f"its members must be a whole number from 1 on, got {count!r:.60}."
+        )
     _check_arrays(features, count, arrays)
     encoding = _restored_encoding(arrays, features)
     encoded = 0 if encoding is None else encoding.size
