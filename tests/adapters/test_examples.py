@@ -25,12 +25,6 @@ MOST_LINES = 40
 Run = Callable[[str], str]
 
 
-def errors(text: str) -> list[float]:
-    """Calibration errors over their noise floors."""
-    found = re.findall(r"calibration error \w+ ([\d.]+) times", text)
-    return [float(each) for each in found]
-
-
 @pytest.fixture
 def run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -103,8 +97,8 @@ def test_scikit_learn(run: Run) -> None:
 
 def test_quantile_boosting(run: Run) -> None:
     text = run("recalibrate_quantile_boosting.py")
-    plain, recalibrated = errors(text)
-    assert recalibrated < plain / 2
+    plain, recalibrated = coverages(text)
+    assert abs(recalibrated - 90) < abs(plain - 90) / 2
     before, after = map(float, re.findall(r"mean CRPS ([\d.]+)\.", text))
     assert after < 1.05 * before
 
@@ -142,14 +136,14 @@ def test_mlflow(run: Run, tmp_path: Path) -> None:
     mlflow = pytest.importorskip("mlflow")
     before = mlflow.get_tracking_uri()
     try:
-        (ratio,) = errors(run("log_to_mlflow.py"))
+        run("log_to_mlflow.py")
     finally:
         mlflow.set_tracking_uri(before)
     client = mlflow.MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     (found,) = client.search_runs(["0"])
     metrics = found.data.metrics
     error, floor = metrics["calibration_error"], metrics["calibration_floor"]
-    assert error / floor == pytest.approx(ratio, abs=0.06)
+    assert 0 < error < 3 * floor
     loss = client.get_metric_history(found.info.run_id, "loss")
     assert [point.step for point in loss] == list(range(1, len(loss) + 1))
     assert loss[-1].value < loss[0].value
