@@ -10,6 +10,7 @@ cells alone: ``pip install catboost``.
 import argparse
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,8 @@ def main() -> None:
     for data in [] if given.only_print else given.data:
         for seed in range(min(SPLITS[data], given.splits or SPLITS[data])):
             for method in given.methods:
+                if method.startswith("catboost") and find_spec("catboost") is None:
+                    continue
                 name = given.label or method
                 if not ledger.has(data=data, method=name, seed=seed):
                     cell = run(data, method, seed)
