@@ -85,7 +85,7 @@ def grid(kept: dict[str, Any]) -> Grid:
     """Both models on all of the splits."""
     floor = 332.5 / kept["test_rows"]
     form: dict[str, tuple[str, Callable[[float], str]]] = {
-        "coverage": ("90 % interval holds", lambda value: f"{100 * value:.1f} %"),
+        "coverage": ("90 % intervals cover", lambda value: f"{100 * value:.1f} %"),
         "error": ("error / floor", lambda value: f"{value / floor:.1f}"),
         "rmse": ("RMSE", short),
         "nll": ("NLL", short),

@@ -177,7 +177,7 @@ def _curve(ax: Axes, found: dict[str, Any], color: str, title: str) -> None:
     ax.plot(levels, observed, color=color, linewidth=2.6)
     least, most = coverage_range(0.9, n)
     text: dict[str, Any] = {"transform": ax.transAxes, "va": "top", "color": "#374151"}
-    ax.text(0.04, 0.97, "90 % intervals hold", fontsize=11, **text)
+    ax.text(0.04, 0.97, "90 % intervals cover", fontsize=11, **text)
     share = f"{100 * found['coverage']:.0f} %"
     ax.text(
         0.04, 0.905, share, fontsize=24, fontweight="bold", **text | {"color": color}
@@ -185,7 +185,7 @@ def _curve(ax: Axes, found: dict[str, Any], color: str, title: str) -> None:
     perfect = f"a perfect model: {100 * least:.0f} to {100 * most:.0f} %"
     ax.text(0.04, 0.775, perfect, fontsize=9.5, **text)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    finish(ax, x="promised probability", y="observed frequency", title=None)
+    finish(ax, x="nominal probability", y="observed frequency", title=None)
     ax.set_title(title, loc="left", fontsize=12.5, fontweight="bold")
 
 
