@@ -2,7 +2,7 @@
 
 It needs ``pip install 'calibrant[tensorboard]'``. Run it with ``python
 examples/log_to_tensorboard.py`` and look at the curves with ``tensorboard --logdir
-runs``: each strength is a run of its own, then the model with the chosen one. The
+runs``: each strength is a run of its own, then the model with the chosen one, whose
 held-out calibration error stands beside what a perfectly calibrated model would show.
 """
 

@@ -54,6 +54,8 @@ Pooling = Callable[[list[AbstractDistribution], Array | None], AbstractDistribut
 _CHUNK = 4096
 # Pools of a size that are looked at; the others say hardly more.
 _MOST_POOLS = 12
+# How far the line of pool sizes is continued, see ``served_pit``.
+_CONTINUED = 0.6
 # Beyond this float64 has no tail probability.
 _FARTHEST_SCORE = 37.0
 
@@ -420,7 +422,9 @@ def served_pit(pool: UnseenPool, *, seed: int, spread: float = 1.0) -> PitValues
     members is more accurate: with T the variance between them, the residual of a pool
     of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
     rows, averaged over pools of s out of R, are about linear in 1/s; the line through
-    the larger half of sizes, R / 2 to R, is continued to M.
+    the larger half of sizes, R / 2 to R, is continued 60 % of the way to M. All of the
+    way is too far, because the spread of a few members is noisy: intervals of 90 %
+    then covered 81 % on a table without noise, and 89.6 % with 60 %.
 
     Parameters
     ----------
@@ -447,7 +451,8 @@ def served_pit(pool: UnseenPool, *, seed: int, spread: float = 1.0) -> PitValues
         offset = inverse - inverse.mean()
         scores = torch.stack(averages)
         slope = (offset[:, None] * scores).sum(0) / offset.square().sum()
-        found = scores.mean(0) + slope * (1 / served - float(inverse.mean()))
+        aim = 1 / count + _CONTINUED * (1 / served - 1 / count)
+        found = scores.mean(0) + slope * (aim - float(inverse.mean()))
         found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
     return PitValues(
         normal_cdf(found),
