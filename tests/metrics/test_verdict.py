@@ -334,3 +334,12 @@ def test_intervals_that_err_on_different_sides_have_the_wrong_shape() -> None:
     assert card["coverage_50"] < 0.48
     assert card["coverage_90"] > 0.92
     assert diagnose(card).status == "misshapen"
+
+
+def test_intervals_that_are_far_too_narrow_are_not_called_a_shape() -> None:
+    z = np.random.default_rng(3).standard_normal(2000)
+    skewed = z - 0.2 * (z**2 - 1) - 0.05
+    card = evaluate((np.zeros(2000), np.full(2000, 0.6)), skewed)
+    assert card["coverage_90"] < 0.75
+    assert "are too narrow" in card.verdict()
+    assert "Do not rely on them" in card.verdict()

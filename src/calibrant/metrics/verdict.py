@@ -190,9 +190,15 @@ def _gap(error: float, floor: float, levels: int) -> float:
 
 
 def _is_skewed(card: "Scorecard", lean: float) -> bool:
-    """Whether the rows beyond the 90 % intervals lean to the other side than all do."""
+    """Whether the rows beyond the 90 % intervals lean to the other side than all do.
+
+    Not if both sides hold twice what they should: then the width is what matters.
+    """
     below, above = _beyond(card)
-    return (above - below) * math.sqrt(card.n / 0.1) * math.copysign(1, lean) < -1.96
+    if min(below, above) > 0.1:
+        return False
+    error = math.sqrt(max(above + below, 0.1) / card.n)
+    return (above - below) * math.copysign(1, lean) < -1.96 * error
 
 
 def _beyond(card: "Scorecard") -> tuple[float, float]:
