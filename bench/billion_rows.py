@@ -24,7 +24,7 @@ import torch
 
 from bench.predict_rows import FEATURES, columns, write_rows
 from calibrant import CalibratedRegressor, TableModel, fit_table
-from calibrant.estimator._members import _outputs
+from calibrant.estimators._members import _outputs
 from calibrant.tables import TableWriter
 from calibrant.workflows.predict_table import CHUNK
 

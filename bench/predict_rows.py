@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from bench.contest import best_seconds
 from calibrant import TableModel, fit_table
-from calibrant.estimator._members import _outputs
+from calibrant.estimators._members import _outputs
 from calibrant.tables import TableWriter
 from calibrant.workflows.predict_table import CHUNK
 

@@ -82,7 +82,7 @@ ROOMS = (
         "Regressors for scikit-learn whose predictions are laws, and how they are "
         "saved, read and exported. To begin with: "
         "[with scikit-learn](../quick_start_scikit_learn.md).",
-        ("calibrant.estimator",),
+        ("calibrant.estimators",),
         first=("CalibratedRegressor", "recalibrate", "RecalibratedRegressor", "load"),
         inherited=True,
     ),
@@ -145,7 +145,7 @@ ROOMS = (
         "Networks and training",
         "Networks that predict a law, heads that turn numbers into one, and the loop "
         "that trains them.",
-        ("calibrant.networks", "calibrant.training"),
+        ("calibrant.learners", "calibrant.training"),
         ("NETWORKS", "HEADS", "SCHEDULES"),
         first=("DeepEnsemble", "MCDropout", "train", "Recipe", "TrainingData"),
     ),

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from bench import plain
 from bench.contest import Contest, Goal, at_least, share_at_most
-from calibrant.networks.deep_ensemble import DeepEnsemble
-from calibrant.networks.mc_dropout import MCDropout
+from calibrant.learners.deep_ensemble import DeepEnsemble
+from calibrant.learners.mc_dropout import MCDropout
 from calibrant.training import Recipe, TrainingData
 from calibrant.training._trainer import Trainer
 

@@ -27,8 +27,8 @@ from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
 from bench.record import Record, listing
 from calibrant import cumulative_kl, neural_sort
-from calibrant.networks.deep_ensemble import DeepEnsemble
-from calibrant.networks.heads import GaussianHead
+from calibrant.learners.deep_ensemble import DeepEnsemble
+from calibrant.learners.heads import GaussianHead
 
 
 def contest(goal: Goal, mine: float, theirs: float, **changes: object) -> Contest:

@@ -11,7 +11,7 @@ import pytest
 
 from bad_input.case import Outcome, run_command
 from bad_input.houses import forecasts, houses
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.table_model import TableModel
 from calibrant.storage import _place
 from calibrant.tables.writer import TableWriter
 from calibrant.training._trainer import Trainer
@@ -77,7 +77,7 @@ def interrupted(command: str, place: Path) -> Outcome:
     [
         "calibrant.workflows._training_table.open_source",
         "calibrant.workflows.fit_table.TableEncoder.learn",
-        "calibrant.estimator.regressor.CalibratedRegressor.fit",
+        "calibrant.estimators.regressor.CalibratedRegressor.fit",
     ],
 )
 def test_fit_before_training(

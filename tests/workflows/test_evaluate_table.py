@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 from calibrant._checks import InputError
-from calibrant.estimator._refresh import cross_fitted_law
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators._refresh import cross_fitted_law
+from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.evaluate import evaluate
 from calibrant.tables import Style, write_table
 from calibrant.workflows import _labeled

@@ -12,9 +12,9 @@ import torch
 
 from calibrant._checks import InputError
 from calibrant.data import load
-from calibrant.estimator import CalibratedRegressor
-from calibrant.estimator._about import _trend
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators import CalibratedRegressor
+from calibrant.estimators._about import _trend
+from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Roles, write_table
 from calibrant.workflows._training_table import (
     Cut,

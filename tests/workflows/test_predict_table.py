@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._checks import InputError
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.table_model import TableModel
 from calibrant.tables import write_table
 from calibrant.workflows import predict_table as module
 from calibrant.workflows.fit_table import TableFit

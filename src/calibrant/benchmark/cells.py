@@ -19,9 +19,9 @@ from calibrant.benchmark.plan import CONDITIONAL
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.data import DataSet, Split
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimator._serial import SerialDependenceWarning
-from calibrant.estimator.regressor import CalibratedRegressor
-from calibrant.estimator.side_by_side import fit_side_by_side
+from calibrant.estimators._serial import SerialDependenceWarning
+from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.side_by_side import fit_side_by_side
 from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,

@@ -76,7 +76,7 @@ def train(
 
     Examples
     --------
-    >>> from calibrant.networks.deep_ensemble import DeepEnsemble
+    >>> from calibrant.learners.deep_ensemble import DeepEnsemble
     >>> generator = torch.Generator().manual_seed(0)
     >>> x = torch.linspace(-1, 1, 64).unsqueeze(1)
     >>> network = DeepEnsemble(1, members=2, hidden=(16,), generator=generator)

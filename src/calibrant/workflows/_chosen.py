@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant._checks import InputError
-from calibrant.estimator._settings import check_settings
-from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.estimators._settings import check_settings
+from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.workflows._given import as_numbers
 
 __all__ = ["chosen_regressor", "share_aside"]

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant._progress import Bar
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Findings, Source, TableEncoder, read_target
 from calibrant.tables._words import amount
 

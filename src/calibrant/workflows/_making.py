@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._version import __version__
-from calibrant.estimator.regressor import CalibratedRegressor
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.tables import Source
 

@@ -2,7 +2,7 @@
 
 import os
 
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.table_model import TableModel
 
 __all__ = ["as_model"]
 

@@ -8,9 +8,9 @@ from scipy.stats import theilslopes
 from sklearn.base import clone
 
 from calibrant._checks import InputError
-from calibrant.estimator._about import Trend
-from calibrant.estimator._folds import Blocks, linked_rows
-from calibrant.estimator.regressor import CalibratedRegressor
+from calibrant.estimators._about import Trend
+from calibrant.estimators._folds import Blocks, linked_rows
+from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.tables import TableEncoder
 
 __all__ = ["find_trend"]

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._checks import InputError
-from calibrant.estimator._about import settings_of
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators._about import settings_of
+from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import write_own_page

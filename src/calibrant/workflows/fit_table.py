@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
-from calibrant.estimator._about import settings_of
-from calibrant.estimator._folds import linked_rows
-from calibrant.estimator.regressor import CalibratedRegressor
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators._about import settings_of
+from calibrant.estimators._folds import linked_rows
+from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable

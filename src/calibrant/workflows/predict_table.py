@@ -14,7 +14,7 @@ import numpy as np
 from calibrant._checks import InputError
 from calibrant._progress import Bar
 from calibrant._version import __version__
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Batch, Findings, Source, Style, TableWriter
 from calibrant.tables._words import amount
 from calibrant.workflows._folder import FileJob, check_seen, predict_files

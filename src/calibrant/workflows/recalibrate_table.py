@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from calibrant._checks import InputError
-from calibrant.estimator._about import settings_of
-from calibrant.estimator._folds import Blocks, linked_rows
-from calibrant.estimator._refresh import cross_fitted_law
-from calibrant.estimator.table_model import TableModel
+from calibrant.estimators._about import settings_of
+from calibrant.estimators._folds import Blocks, linked_rows
+from calibrant.estimators._refresh import cross_fitted_law
+from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import own_page

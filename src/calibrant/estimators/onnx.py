@@ -1,0 +1,471 @@
+"""Write a fitted regressor as an ONNX file."""
+
+import copy
+import json
+import logging
+import math
+import os
+import secrets
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.utils.validation import check_is_fitted
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from calibrant._checks import InputError, UnsupportedError
+from calibrant._version import __version__
+from calibrant.contracts import PitValues
+from calibrant.distributions._normal import (
+    log_normal_cdf,
+    log_normal_density,
+    normal_cdf,
+    normal_quantile,
+    normal_score,
+)
+from calibrant.estimators._fitting import Fitted
+from calibrant.estimators._members import _FARTHEST, Members
+from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.learners.heads import (
+    _LEAST_SPREAD,
+    GaussianHead,
+    GaussianMixtureHead,
+    LaplaceHead,
+    StudentTHead,
+)
+from calibrant.recalibration.scale import ScaleRecalibrator
+from calibrant.transforms import TRANSFORMS
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+__all__ = ["export_onnx"]
+
+Array = npt.NDArray[np.float64]
+
+# Cells of the rule for mean and std, more where bounds have mass of their own and the
+# quantile function therefore kinks, and the points of each cell at export time.
+_CELLS, _CELLS_IF_CENSORED, _POINTS = 128, 1024, 32
+# The rule covers all levels but 1e-17 at either end.
+_END = 8.5
+# Smallest tail probability, farthest normal score, and where no tail is left for sure.
+_LEAST, _FARTHEST_SCORE, _NO_TAIL = 1e-300, 37.0, 39.0
+# Lines of a table of the normal distribution; its errors are below 1e-5.
+_LINES = 4096
+
+
+def export_onnx(
+    model: CalibratedRegressor,
+    path: str | os.PathLike[str],
+    *,
+    levels: Sequence[float] = (0.05, 0.5, 0.95),
+) -> Path:
+    r"""Write a fitted regressor as one ONNX file: prediction then needs no torch.
+
+    The file takes ``features`` ``(n, d)``, raw as for ``predict``, float64, any number
+    of rows, and gives ``mean`` ``(n,)``, ``std`` ``(n,)`` and ``quantiles`` ``(n, k)``
+    at the levels, float64. The networks' pool is a normal distribution of the
+    transformed target, with location m and scale s; without bounds
+
+    .. math:: Q(p \mid x) = T^{-1}\bigl(m(x) + s(x) \, \Phi^{-1}(R^{-1}(p))\bigr)
+
+    with the target transform T and the recalibration map R, whose part is computed when
+    the file is written. Mean and ``std`` are sums over fixed levels. A row with a
+    feature that is not finite gives NaN. The metadata are ``levels``, ``feature_names``
+    (JSON; null if the model was fitted without names), ``calibrant_version``.
+
+    The networks run in float32 as in ``predict``, all else in float64, so targets like
+    :math:`10^9 \pm 1` keep their digits. Outputs are within 1e-4 predicted standard
+    deviations of the distribution's own. While it is predicted, a row takes
+    10 to 40 kB of memory.
+
+    Parameters
+    ----------
+    model
+        Fitted, with a named network, transform and recalibrator, and a pool that is one
+        normal distribution: ``law="pooled"`` with ``head="gaussian"``, or
+        ``law="moment_matched"``.
+    path
+        Where; folders are made, and a file that is there is replaced. It appears only
+        when it is complete.
+    levels
+        Of the quantiles, strictly between 0 and 1, at least one.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import onnxruntime, tempfile
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> model = CalibratedRegressor(epochs=2, folds=2, random_state=0).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = export_onnx(model, folder + "/model.onnx", levels=(0.1, 0.9))
+    ...     session = onnxruntime.InferenceSession(path)
+    >>> mean, std, quantiles = session.run(None, {"features": X})
+    >>> quantiles.shape
+    (40, 2)
+    """
+    asked = np.asarray(levels, dtype=np.float64)
+    if asked.ndim != 1 or len(asked) == 0 or not ((asked > 0) & (asked < 1)).all():
+        raise InputError(
+            "levels must be at least one number strictly between 0 and 1, shape (k,), "
+            f"got {levels!r}."
+        )
+    given: object = model  # a type is a promise that callers may break
+    if not isinstance(given, CalibratedRegressor):
+        raise UnsupportedError(
+            "export_onnx takes a fitted CalibratedRegressor, got "
+            f"{type(given).__name__}. Of a pipeline pass the last step, and prepare "
+            "its features before."
+        )
+    check_is_fitted(model, "model_")
+    if find_spec("onnx") is None or find_spec("onnxscript") is None:
+        raise ModuleNotFoundError(
+            "export_onnx needs the packages onnx and onnxscript. Run: pip install "
+            "'calibrant[onnx]'"
+        )
+    content = _proto(model, asked).SerializeToString()
+    return _write(Path(path), content)
+
+
+class _Predictor(nn.Module):
+    """Features ``(n, d)``, float64, to means, standard deviations and quantiles.
+
+    All that belongs to a fixed level is a constant: the normal score, before the
+    recalibration, of each quantile and of the nodes of mean and variance.
+    """
+
+    def __init__(self, fitted: Fitted, levels: Array) -> None:
+        super().__init__()
+        members = fitted.members
+        _check_members(members)
+        network: Any = members.networks[0]
+        with torch.no_grad():
+            self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
+        self.head = network.head
+        pooled = members.architecture.pooling == "pooled"
+        self.disagreement = members.disagreement if pooled else 1.0
+        self.transform: Any = members.transform
+        self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
+        self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
+        cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
+        nodes, self.weights = _rule(inverse, cells)
+        self.count, level = len(levels), torch.tensor(levels)
+        asked = inverse(_pit(normal_score(level, 1 - level)))
+        self.scores = torch.cat([asked, nodes])
+        limits = members.limits or (np.array(-np.inf), np.array(np.inf))
+        self.low, self.high = map(torch.tensor, limits)
+        self.center, self.scale = map(torch.tensor, members.inputs)
+        self.target_center, self.target_scale = (
+            values.repeat_interleave(network.passes, 0)
+            for values in (members.target_center, members.target_scale)
+        )
+        if self.first_bounds is not None:
+            self.images = [self._image(bound) for bound in self.first_bounds]
+            self.below, self.above = normal_cdf(self.scores), normal_cdf(-self.scores)
+            # A tail over exp(-z**2 / 2), and the score of a tail p by sqrt(-2 log p).
+            self.tail = _Table(
+                lambda z: torch.special.erfcx(math.sqrt(0.5) * z) / 2, 0.0, _NO_TAIL
+            )
+            self.score = _Table(
+                lambda root: normal_quantile((-root.square() / 2).exp()),
+                math.sqrt(2 * math.log(2)),
+                math.sqrt(-2 * math.log(_LEAST)),
+            )
+
+    def _image(self, bound: float) -> float:
+        """Return where a bound is in units of the transformed target."""
+        if self.transform is None or not math.isfinite(bound):
+            return bound
+        low, high = self.transform.support
+        if low < bound < high:
+            return float(self.transform.forward(bound))
+        return -math.inf if bound <= low else math.inf
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        with _ExactConstants():
+            # What is not a number must not become one on its way.
+            doubt = (features * 0).sum(1)
+            location, scale = self._pooled(torch.where(features * 0 == 0, features, 0))
+            values = self._quantiles(location[:, None], scale[:, None])
+            if self.stretch != 1:
+                center = self._moments(values)[0][:, None]
+                values = center + (values - center) * self.stretch
+            if self.last_bounds is not None:
+                values = values.clamp(*self.last_bounds)
+            mean, variance = self._moments(values)
+            quantiles = values[:, : self.count] + doubt[:, None]
+            return mean + doubt, variance.sqrt() + doubt, quantiles
+
+    def _pooled(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Location and scale of each row's normal distribution."""
+        ready = torch.minimum(torch.maximum(features, self.low), self.high)
+        ready = (ready / 2 - self.center / 2) / (self.scale / 2)
+        raw = self.stack(ready.clamp(-_FARTHEST, _FARTHEST).float()).double()
+        means, variances = _moments_of_head(self.head, raw)
+        means = means * self.target_scale + self.target_center
+        variances = variances * self.target_scale.square()
+        # Not by mean(), which the exporter would call "mean" as the output.
+        location = means.sum(0) / len(means)
+        between = self.disagreement * (means - location).square()
+        scale = ((variances + between).sum(0) / len(means)).sqrt()
+        return location, scale * self.spread
+
+    def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
+        """Quantiles at all scores ``(n, scores)``, before they are stretched."""
+        scores = self.scores
+        if self.first_bounds is not None:
+            scores = self._scores_within(location, scale)
+        values = location + scale * scores
+        if self.transform is not None:
+            values = self.transform._inverse(values)
+        return values if self.first_bounds is None else values.clamp(*self.first_bounds)
+
+    def _scores_within(self, location: Tensor, scale: Tensor) -> Tensor:
+        """Scores for the distribution that is cut at its bounds, from both tails."""
+        low, high = [(image - location) / scale for image in self.images]
+        below_low, above_low = self._tails(low)
+        below_high, above_high = self._tails(high)
+        mass = torch.where(low > 0, above_low - above_high, below_high - below_low)
+        below = below_low + self.below * mass
+        above = above_high + self.above * mass
+        tail = torch.minimum(below, above).clamp_min(_LEAST)
+        score = self.score((-2 * tail.log()).sqrt())
+        return torch.where(below < above, score, -score)
+
+    def _tails(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        far = z.abs().clamp_max(_NO_TAIL)
+        tail = (-far.square() / 2).exp() * self.tail(far)
+        return torch.where(z < 0, tail, 1 - tail), torch.where(z < 0, 1 - tail, tail)
+
+    def _moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each row, around its middle to keep the digits."""
+        nodes = values[:, self.count :]
+        middle = nodes[:, len(self.weights) // 4, None]
+        first = ((nodes - middle) * self.weights).sum(1, keepdim=True)
+        second = ((nodes - middle - first).square() * self.weights).sum(1)
+        return (middle + first)[:, 0], second
+
+
+class _Table(nn.Module):
+    """A smooth function on an interval, read from a table along straight lines."""
+
+    def __init__(
+        self, function: Callable[[Tensor], Tensor], start: float, end: float
+    ) -> None:
+        super().__init__()
+        values = function(torch.linspace(start, end, _LINES + 1, dtype=torch.float64))
+        self.lines = torch.stack([values[:-1], values.diff()], 1)
+        self.start, self.width = start, (end - start) / _LINES
+
+    def forward(self, x: Tensor) -> Tensor:
+        place = (x - self.start) / self.width
+        index = place.floor().long().clamp(0, _LINES - 1)
+        left, step = nn.functional.embedding(index, self.lines).unbind(-1)
+        return left + (place - index) * step
+
+
+class _ExactConstants(TorchFunctionMode):
+    """Makes tensors of numbers, which the exporter would round to float32."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,  # noqa: ANN401
+        args: Sequence[Any] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        if func is not torch.tensor:
+            args = [
+                torch.tensor(value, dtype=torch.float64)
+                if isinstance(value, float)
+                else value
+                for value in args
+            ]
+        return func(*args, **(kwargs or {}))
+
+
+def _check_members(members: Members) -> None:
+    architecture, transform = members.architecture, members.transform
+    head = getattr(members.networks[0], "head", None)
+    if not architecture.stacked or type(head) not in _HEADS:
+        raise UnsupportedError(
+            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
+            f"a head of calibrant, got network={architecture.network!r} with "
+            f"head={head!r}. Export your own module with torch.onnx, or use save() "
+            "and calibrant.load(folder, network=...)."
+        )
+    normal = architecture.pooling == "pooled" and isinstance(head, GaussianHead)
+    if not normal and architecture.pooling != "moment_matched":
+        raise UnsupportedError(
+            "an ONNX file can hold a pool that is one normal distribution, got "
+            f"law={architecture.pooling!r} with {type(head).__name__}. Use "
+            'law="pooled" with head="gaussian", or law="moment_matched", or save() '
+            "and calibrant.load."
+        )
+    if transform is not None and type(transform) not in TRANSFORMS.values():
+        raise UnsupportedError(
+            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
+            f"{transform!r}. Use one of them, or save() and calibrant.load."
+        )
+
+
+_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
+
+
+def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
+    """Means and variances of outputs ``(..., size)``."""
+    if isinstance(head, GaussianMixtureHead):
+        means, spreads, weights = raw.split(head.components, -1)
+        weights, variances = weights.softmax(-1), _variance(spreads, head)
+        mean = (weights * means).sum(-1, keepdim=True)
+        within = weights * (variances + (means - mean).square())
+        return mean[..., 0], within.sum(-1)
+    variance = _variance(raw[..., 1], head)
+    if isinstance(head, LaplaceHead):
+        variance = 2 * variance
+    if isinstance(head, StudentTHead):
+        above = _softplus(raw[..., 2] + head._START).clamp_min(head._LEAST)
+        variance = variance * (1 + 2 / above)
+    return raw[..., 0], variance
+
+
+def _variance(raw: Tensor, head: Any) -> Tensor:  # noqa: ANN401
+    spread: Tensor = head.floor + (1 - head.floor) * _softplus(raw)
+    return spread.clamp_min(_LEAST_SPREAD).square()
+
+
+def _softplus(raw: Tensor) -> Tensor:
+    # ONNX Runtime has none in float64.
+    return raw.clamp_min(0) + (1 + (-raw.abs()).exp()).log()
+
+
+def _correction(
+    recalibrator: Any,  # noqa: ANN401  (a Recalibrator)
+) -> tuple[float, float, Callable[[PitValues], Tensor]]:
+    """Return what a recalibrator does.
+
+    A factor on the whole distribution, one on the scale before the map, and the normal
+    scores before the map of levels after it.
+    """
+
+    def scores(pit: PitValues) -> Tensor:
+        score = normal_score(pit.cdf, pit.survival)
+        return score.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE)
+
+    if recalibrator is None:
+        return 1.0, 1.0, scores
+    if isinstance(recalibrator, ScaleRecalibrator):
+        return recalibrator.factor, 1.0, scores
+    unit_map = getattr(recalibrator, "unit_map", None)
+    if unit_map is None:
+        raise UnsupportedError(
+            "an ONNX file can hold recalibrators that map levels (with a unit_map) or "
+            f"stretch distributions ('scale'), got {recalibrator!r}. Use save() and "
+            "calibrant.load."
+        )
+    spread = getattr(recalibrator, "spread", 1.0)
+    return 1.0, spread, lambda pit: scores(unit_map.inverse(pit))
+
+
+def _pit(scores: Tensor) -> PitValues:
+    """Return the levels of normal scores."""
+    both = (scores, -scores)
+    return PitValues(*map(normal_cdf, both), *map(log_normal_cdf, both))
+
+
+def _rule(inverse: Callable[[PitValues], Tensor], cells: int) -> tuple[Tensor, Tensor]:
+    """Make scores and weights ``(2 * cells,)`` for integrals over all levels.
+
+    The levels are cut into cells. Each becomes the two points that have its mass, and
+    the mean and variance of its scores: the moments of a normal distribution are exact,
+    whatever the map is.
+    """
+    places = torch.arange(cells * _POINTS, dtype=torch.float64)
+    places = (places + 0.5) * (2 * _END / len(places)) - _END
+    scores = inverse(_pit(places)).reshape(cells, _POINTS)
+    shares = log_normal_density(places).exp().reshape(cells, _POINTS)
+    mass = shares.sum(1, keepdim=True)
+    mean = (shares * scores).sum(1, keepdim=True) / mass
+    spread = ((shares * (scores - mean).square()).sum(1, keepdim=True) / mass).sqrt()
+    weights = mass / (2 * mass.sum())
+    nodes = torch.cat([mean - spread, mean + spread])
+    return nodes[:, 0], torch.cat([weights, weights])[:, 0]
+
+
+def _proto(model: CalibratedRegressor, levels: Array) -> "ModelProto":
+    from onnx import checker, helper
+
+    names = getattr(model, "feature_names_in_", None)
+    example = torch.zeros(3, model.n_features_in_, dtype=torch.float64)
+    with torch.no_grad(), _quiet_exporter():
+        program: Any = torch.onnx.export(
+            _Predictor(model.model_, levels).eval(),
+            (example,),
+            input_names=["features"],
+            output_names=["mean", "std", "quantiles"],
+            dynamic_shapes={"features": {0: torch.export.Dim("rows")}},
+            dynamo=True,
+            verbose=False,
+        )
+    proto: ModelProto = program.model_proto
+    graph = proto.graph
+    # Notes of the exporter, with paths of this machine.
+    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
+        for value in values:
+            del value.metadata_props[:]
+    for node in graph.node:
+        del node.metadata_props[:]
+    facts = {
+        "levels": json.dumps(levels.tolist()),
+        "feature_names": json.dumps(None if names is None else [*map(str, names)]),
+        "calibrant_version": __version__,
+    }
+    helper.set_model_props(proto, facts)
+    checker.check_model(proto)
+    return proto
+
+
+@contextmanager
+def _quiet_exporter() -> Iterator[None]:
+    """Keep from users what torch says about its own parts."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)
+
+
+def _write(path: Path, content: bytes) -> Path:
+    """Write under another name beside it, and rename."""
+    beside = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with beside.open("xb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error}. Its parent must be a folder with "
+            "room, in which you may write."
+        ) from error
+    return path

@@ -1,0 +1,333 @@
+"""Which rows are linked, and that no cut parts them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from calibrant._checks import InputError
+from calibrant.estimators._folds import Blocks, linked_rows
+
+Labels = npt.NDArray[np.int64]
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def labels_of(sizes: Sequence[int]) -> Labels:
+    """Blocks of these sizes, their rows scattered."""
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    return random().permutation(labels)
+
+
+block_sizes = st.lists(st.integers(1, 9), min_size=2, max_size=40)
+
+
+def linked_by_hand(x: Labels, groups: Labels) -> list[set[int]]:
+    """Join sets of rows until nothing changes."""
+    sets = [{row} for row in range(len(x))]
+    joined = True
+    while joined:
+        joined = False
+        for a in range(len(sets)):
+            for b in range(a):
+                together = any(
+                    x[i] == x[j] or groups[i] == groups[j]
+                    for i in sets[a]
+                    for j in sets[b]
+                )
+                if together:
+                    sets[b] |= sets.pop(a)
+                    joined = True
+                    break
+            if joined:
+                break
+    return sets
+
+
+class TestLinkedRows:
+    @given(st.integers(2, 40), st.integers(1, 4), st.integers(0, 5))
+    def test_every_copy_shares_the_label(self, n: int, d: int, seed: int) -> None:
+        x = np.random.default_rng(seed).standard_normal((n, d))
+        order = np.random.default_rng(seed).permutation(2 * n)
+        twice = np.concatenate([x, x])[order]
+        labels = linked_rows(twice, None)
+        source = order % n
+        if 2 * n < 6:  # of so few rows any pair is a large share
+            return
+        for row in range(n):
+            assert len(set(labels[source == row])) == 1
+        assert len(set(labels)) == n
+
+    @settings(max_examples=25)
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=30, max_size=40
+        )
+    )
+    def test_links_go_through_others(self, rows: list[tuple[int, int]]) -> None:
+        x, groups = np.array(rows).T
+        if np.bincount(x).max() > 10:
+            return
+        labels = linked_rows(x[:, None].astype(float), groups)
+        expected = linked_by_hand(x, groups)
+        found = [set(np.flatnonzero(labels == each)) for each in np.unique(labels)]
+        assert sorted(map(sorted, found)) == sorted(map(sorted, expected))
+
+    def test_labels_count_up_in_the_order_of_the_rows(self) -> None:
+        x = np.array([[5.0], [3.0], [5.0], [1.0], [2.0], [7.0]])
+        assert linked_rows(x, None).tolist() == [0, 1, 0, 2, 3, 4]
+
+    def test_zero_has_no_sign(self) -> None:
+        x = np.array([[0.0, 1], [-0.0, 1], [2, 1], [3, 1], [4, 1], [0, 2]])
+        assert linked_rows(x, None).tolist() == [0, 0, 1, 2, 3, 4]
+
+    def test_columns_do_not_mix(self) -> None:
+        x = np.array([[1.0, 2], [2, 1], [3, 3], [0, 3], [3, 0], [0, 0]])
+        assert len(set(linked_rows(x, None))) == 6
+
+    def test_a_common_case_is_no_copy(self) -> None:
+        months = np.tile(np.arange(12.0), 50)[:, None]  # each a twelfth of the rows
+        assert len(set(linked_rows(months, None))) == 600
+        constant = np.ones((7, 3))
+        assert len(set(linked_rows(constant, None))) == 7
+
+    def test_rare_copies_are_linked_beside_a_common_case(self) -> None:
+        x = np.zeros((40, 1))
+        x[[3, 9]] = 5.0
+        labels = linked_rows(x, None)
+        assert labels[3] == labels[9]
+        assert len(set(labels)) == 39
+
+    def test_a_calendar_links_no_moments(self) -> None:
+        weekday = np.tile(np.arange(7.0), 5)[:, None]
+        time = np.arange(35)
+        assert len(set(linked_rows(weekday, None))) == 7
+        assert len(set(linked_rows(weekday, None, time=time))) == 35
+        assert len(set(linked_rows(weekday, weekday[:, 0], time=time))) == 7
+
+    @pytest.mark.parametrize(
+        "groups",
+        [
+            ["a", "b", "a", "c", "d", "e"],
+            np.array(["a", "b", "a", "c", "d", "e"], dtype=object),
+            pd.Series(["a", "b", "a", "c", "d", "e"], dtype="category"),
+            [1, 2, 1, 3, 4, 5],
+            np.array([1, "b", 1, None.__class__, 2.5, (1, 2)], dtype=object),
+            pd.to_datetime(["2020", "2021", "2020", "2022", "2023", "2024"]),
+        ],
+    )
+    def test_groups_of_any_type(self, groups: Sequence[object]) -> None:
+        x = np.arange(6.0)[:, None]
+        assert linked_rows(x, groups).tolist() == [0, 1, 0, 2, 3, 4]
+
+    @pytest.mark.parametrize(
+        "groups",
+        [
+            [1.0, np.nan, 2.0],
+            ["a", None, "b"],
+            pd.Series([1, None, 2], dtype="Int64"),
+            pd.to_datetime(["2020", None, "2021"]),
+        ],
+    )
+    def test_a_missing_group_is_no_group(self, groups: Sequence[object]) -> None:
+        with pytest.raises(InputError, match=r"gaps, and 1 of 3 .* label of their own"):
+            linked_rows(np.arange(3.0)[:, None], groups)
+
+    def test_groups_of_another_length(self) -> None:
+        with pytest.raises(
+            InputError, match=r"groups must .* shape \(3,\), got \(2,\)"
+        ):
+            linked_rows(np.arange(3.0)[:, None], [1, 2])
+
+
+class TestFolds:
+    @given(block_sizes, st.integers(2, 6), st.integers(0, 3))
+    def test_cover_all_rows_cut_no_block_and_are_balanced(
+        self, sizes: list[int], count: int, seed: int
+    ) -> None:
+        labels = labels_of(sizes)
+        blocks = Blocks(labels)
+        if len(sizes) < count:
+            with pytest.raises(InputError, match="Lower folds"):
+                blocks.folds(count, random())
+            return
+        folds = blocks.folds(count, np.random.default_rng(seed))
+        assert set(folds) == set(range(count))
+        for each in range(len(sizes)):
+            assert len(set(folds[labels == each])) == 1
+        filled = np.bincount(folds)
+        assert filled.max() - filled.min() <= max(sizes)
+
+    def test_of_single_rows_differ_by_one_at_most(self) -> None:
+        filled = np.bincount(Blocks(np.arange(23)).folds(5, random()))
+        assert sorted(filled) == [4, 4, 5, 5, 5]
+
+    def test_are_random(self) -> None:
+        blocks = Blocks(np.arange(40))
+        first, second = (blocks.folds(4, np.random.default_rng(i)) for i in (0, 1))
+        assert (first != second).any()
+        np.testing.assert_array_equal(first, blocks.folds(4, np.random.default_rng(0)))
+
+    @given(st.integers(2, 60), st.integers(2, 6), st.integers(0, 3))
+    def test_with_time_are_stretches(self, n: int, count: int, seed: int) -> None:
+        time = np.random.default_rng(seed).permutation(n)
+        blocks = Blocks(np.arange(n), time)
+        if n < count:
+            with pytest.raises(InputError, match="or moments"):
+                blocks.folds(count, random())
+            return
+        folds = blocks.folds(count, random())[time.argsort()]
+        assert (np.diff(folds) >= 0).all()
+        assert set(folds) == set(range(count))
+        filled = np.bincount(folds)
+        assert filled.max() - filled.min() <= 1
+
+    @given(st.lists(st.integers(1, 30), min_size=3, max_size=12), st.integers(2, 3))
+    def test_long_moments_leave_at_least_two_stretches(
+        self, sizes: list[int], count: int
+    ) -> None:
+        time = np.repeat(np.arange(len(sizes)), sizes)
+        folds = Blocks(np.arange(len(time)), time).folds(count, random())
+        assert 2 <= len(set(folds)) <= count
+        assert set(folds) == set(range(folds.max() + 1))
+        for moment in set(time):
+            assert len(set(folds[time == moment])) == 1
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=20, max_size=50
+        ),
+        st.integers(0, 5),
+    )
+    def test_rows_to_test_on_are_later_and_of_other_groups(
+        self, rows: list[tuple[int, int]], seed: int
+    ) -> None:
+        groups, time = np.array(rows).T
+        blocks = Blocks(np.unique(groups, return_inverse=True)[1], time)
+        try:
+            learned, held = blocks.hold_out(0.2, np.random.default_rng(seed))
+        except InputError:
+            assert min(len(set(groups)), len(set(time))) == 1
+            return
+        assert time[learned].max() < time[held].min()
+        assert not set(groups[learned]) & set(groups[held])
+
+    def test_groups_that_are_seen_at_all_times_can_be_cut(self) -> None:
+        groups, time = np.repeat(np.arange(60), 5), np.tile(np.arange(5), 60)
+        blocks = Blocks(groups, time)
+        learned, held = blocks.hold_out(0.2, random())
+        assert (len(learned), len(held)) == (120, 30)
+        folds = blocks.folds(5, random())
+        assert np.bincount(folds).tolist() == [60] * 5
+        assert all(len(set(folds[groups == group])) == 1 for group in range(60))
+        larger, smaller = blocks.split(np.arange(300), 0.1, random())
+        assert (len(larger), len(smaller)) == (270, 30)
+        assert not set(groups[larger]) & set(groups[smaller])
+
+    @settings(max_examples=40)
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=20, max_size=50
+        )
+    )
+    def test_groups_in_time_are_never_cut(self, rows: list[tuple[int, int]]) -> None:
+        groups, time = np.array(rows).T
+        blocks = Blocks(np.unique(groups, return_inverse=True)[1], time)
+        try:
+            folds = blocks.folds(2, random())
+        except InputError:
+            return  # all groups begin in one moment
+        for group in set(groups):
+            assert len(set(folds[groups == group])) == 1
+
+
+class TestSplit:
+    @given(block_sizes, st.floats(0.05, 0.6), st.integers(0, 3))
+    def test_parts_are_disjoint_cover_and_cut_no_block(
+        self, sizes: list[int], share: float, seed: int
+    ) -> None:
+        labels = labels_of(sizes)
+        n = len(labels)
+        rows = np.arange(0, n)
+        larger, smaller = Blocks(labels).split(rows, share, np.random.default_rng(seed))
+        assert sorted([*larger, *smaller]) == list(rows)
+        assert not set(labels[larger]) & set(labels[smaller])
+        assert len(larger) >= 1
+        assert len(smaller) >= 1
+        assert len(smaller) - share * n <= max(max(sizes) / 2, min(sizes))
+
+    def test_only_the_given_rows(self) -> None:
+        rows = np.array([2, 3, 5, 8, 13])
+        larger, smaller = Blocks(np.arange(20)).split(rows, 0.4, random())
+        assert (len(larger), len(smaller)) == (3, 2)
+        assert sorted([*larger, *smaller]) == rows.tolist()
+
+    def test_a_large_block_is_passed_over(self) -> None:
+        labels = np.array([0] * 90 + list(range(1, 11)))
+        for seed in range(10):
+            _, smaller = Blocks(labels).split(
+                np.arange(100), 0.1, np.random.default_rng(seed)
+            )
+            assert len(smaller) < 12
+
+    def test_if_none_fits_the_smallest_is_taken(self) -> None:
+        labels = np.array([0] * 30 + [1] * 20 + [2] * 50)
+        _, smaller = Blocks(labels).split(np.arange(100), 0.01, random())
+        assert set(labels[smaller]) == {1}
+
+    def test_with_time_the_latest(self) -> None:
+        time = np.random.default_rng(1).permutation(50)
+        larger, smaller = Blocks(np.arange(50), time).split(
+            np.arange(50), 0.2, random()
+        )
+        assert len(smaller) == 10
+        assert time[larger].max() < time[smaller].min()
+
+    def test_with_time_a_moment_stays_whole(self) -> None:
+        time = np.repeat([0, 1, 2], [10, 10, 30])
+        _, smaller = Blocks(np.arange(50), time).split(np.arange(50), 0.1, random())
+        assert set(time[smaller]) == {2}
+        time = np.repeat([0, 1, 2], [10, 30, 5])
+        _, smaller = Blocks(np.arange(45), time).split(np.arange(45), 0.3, random())
+        assert set(time[smaller]) == {2}  # with moment 1 it would be most of them
+
+    def test_one_block_cannot_be_cut(self) -> None:
+        with pytest.raises(InputError, match=r"got 1 among 3 rows.*patience=None"):
+            Blocks(np.zeros(3, dtype=int)).split(np.arange(3), 0.5, random())
+
+
+class TestTime:
+    def test_of_another_length(self) -> None:
+        with pytest.raises(InputError, match=r"time must .* \(3,\), got \(2,\)"):
+            Blocks(np.arange(3), np.arange(2))
+
+    @pytest.mark.parametrize(
+        "time", [[0.0, np.nan, 1.0], pd.to_datetime(["2020", None, "2021"])]
+    )
+    def test_gaps(self, time: Sequence[object]) -> None:
+        with pytest.raises(InputError, match=r"time must not have gaps.*Leave rows"):
+            Blocks(np.arange(3), np.asarray(time))
+
+    def test_values_without_an_order(self) -> None:
+        with pytest.raises(InputError, match="one type that has an order"):
+            Blocks(np.arange(2), np.array([1, "a"], dtype=object))
+
+    @pytest.mark.parametrize(
+        "time",
+        [
+            [3.5, 1.0, 2.0],
+            ["2022-03-01", "2020-01-31", "2021-12-01"],
+            np.asarray(pd.to_datetime(["2022", "2020", "2021"])),
+            np.array(pd.to_datetime(["2022", "2020", "2021"]), dtype=object),
+        ],
+    )
+    def test_of_any_type(self, time: Sequence[object]) -> None:
+        blocks = Blocks(np.arange(3), np.asarray(time))
+        assert blocks.folds(3, random()).tolist() == [2, 0, 1]

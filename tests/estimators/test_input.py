@@ -1,0 +1,346 @@
+"""Bad input gives a clear error, strange input a finite model."""
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from calibrant._checks import InputError
+from calibrant.estimators import CalibratedRegressor
+from calibrant.estimators._design import Design, design_for
+from calibrant.estimators._standardize import center_and_scale
+from calibrant.estimators.side_by_side import fit_side_by_side
+from calibrant.training import DivergedError
+
+Make = Callable[..., CalibratedRegressor]
+Array = npt.NDArray[np.float64]
+Rows = tuple[Array, Array]
+
+
+def check_finite(model: CalibratedRegressor, x: Any, y: Any) -> None:
+    law = model.predict_distribution(x)
+    assert np.isfinite(model.predict_interval(x)).all()
+    assert law.log_prob(np.asarray(y, dtype=float)).isfinite().all()
+    assert law.quantile(0.5).isfinite().all()
+
+
+def rows(n: int = 30, d: int = 2) -> Rows:
+    random = np.random.default_rng(1)
+    x = random.standard_normal((n, d))
+    return x, x[:, 0] + 0.3 * random.standard_normal(n)
+
+
+def with_value(where: str, value: float) -> Rows:
+    x, y = rows()
+    (x if where == "x" else y).flat[5] = value
+    return x, y
+
+
+REFUSED: dict[str, tuple[Any, Any, str]] = {
+    "NaN in x": (*with_value("x", np.nan), "Input X contains NaN"),
+    "infinity in x": (*with_value("x", np.inf), "infinity"),
+    "NaN in y": (*with_value("y", np.nan), "Input y contains NaN"),
+    "infinity in y": (*with_value("y", -np.inf), "Input y contains infinity"),
+    "words": (np.array([["a"], ["b"], ["c"]] * 9), rows(27)[1], "could not convert"),
+    "words as targets": (rows(3)[0], ["a", "b", "c"], "could not convert|dtype"),
+    "one row": (rows(1)[0], rows(1)[1], "minimum of 2"),
+    "no rows": (np.empty((0, 2)), np.empty(0), "minimum of 2"),
+    "no features": (np.empty((9, 0)), rows(9)[1], r"0 feature\(s\)"),
+    "one axis": (rows()[1], rows()[1], "Expected 2D array"),
+    "two targets": (rows()[0], rows()[0], "should be a 1d array"),
+    "lengths": (rows()[0], rows(20)[1], "inconsistent numbers of samples"),
+    "vast targets": (*with_value("y", 1e160), r"within ±1e\+150.*Change their unit"),
+    "no targets": (rows()[0], None, "requires y to be passed"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str, cheap: Make) -> None:
+    x, y, text = REFUSED[name]
+    with pytest.raises(ValueError, match=text):
+        cheap().fit(x, y)
+
+
+def test_sparse_features_are_refused(cheap: Make) -> None:
+    x, y = rows()
+    with pytest.raises(TypeError, match="dense data is required"):
+        cheap().fit(scipy.sparse.csr_matrix(x), y)
+
+
+@pytest.mark.parametrize(
+    ("weights", "text"),
+    [
+        (np.full(30, -1.0), "sample_weight must be at least 0"),
+        (np.zeros(30), "zero|sample_weight must be at least 0"),
+        (np.ones(29), r"sample_weight.shape == \(29,\)"),
+        (np.full(30, np.nan), "contains NaN"),
+    ],
+)
+def test_weights_that_are_none(weights: Array, text: str, cheap: Make) -> None:
+    with pytest.raises(ValueError, match=text):
+        cheap().fit(*rows(), weights)
+
+
+SIDE_BY_SIDE: dict[str, tuple[Any, Any, str]] = {
+    "NaN in x": (*with_value("x", np.nan), r"x must be finite: 1 of 60 .*x\[2, 1\]"),
+    "infinity in x": (*with_value("x", np.inf), r"x must be finite: 1 of 60 "),
+    "NaN in y": (*with_value("y", np.nan), r"y must be finite: 1 of 30 .*y\[5\]"),
+    "infinity in y": (*with_value("y", -np.inf), "y must be finite"),
+    "vast targets": (*with_value("y", 1e200), r"within ±1e\+150, got 1e\+200.*unit"),
+    "vastest targets": (*with_value("y", -1e308), r"±1e\+150, got 1e\+308"),
+    "words": (rows(9)[0].astype(str), rows(9)[1], "x must be an array of numbers"),
+    "one axis": (rows()[1], rows()[1], r"x must be .* 2 axes, got shape \(30,\)"),
+    "two targets": (rows()[0], rows()[0], r"y must be .* 1 axes, got shape \(30, 2\)"),
+    "lengths": (rows()[0], rows(20)[1], "equally many rows, got 30 and 20"),
+}
+
+
+@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+def test_refused_side_by_side(name: str) -> None:
+    x, y, text = SIDE_BY_SIDE[name]
+    model = CalibratedRegressor.paper("mc_dropout", epochs=1)
+    with pytest.raises(InputError, match=text):
+        fit_side_by_side(model, x, y, [np.arange(9)], seed=0)
+
+
+def test_vast_targets_disturb_only_those_who_learn_from_them(cheap: Make) -> None:
+    x, y = rows()
+    far = y.copy()
+    far[29] = 1e149  # some 1e149 standard deviations of the first 20 rows
+    model = CalibratedRegressor.paper("mc_dropout", epochs=2)
+    parts = [np.arange(20), np.arange(10, 30)]
+    before, after = (
+        fit_side_by_side(model, x, target, parts, seed=0)[2] for target in (y, far)
+    )
+    assert (before.law(x, 0).mean == after.law(x, 0).mean).all()
+    assert after.law(x, 1).mean.isfinite().all()
+    # Folds of the estimator do not see each other's rows either.
+    check_finite(cheap(recalibrate_on="out_of_fold").fit(x, far), x, far)
+
+
+SETTINGS: list[tuple[dict[str, Any], str]] = [
+    ({"members": 0}, "members must be a whole number >= 1, got 0"),
+    ({"members": 2.0}, "members must be a whole number"),
+    ({"folds": 1}, "folds must be a whole number >= 2, got 1"),
+    ({"folds": 31}, r"31 folds .* there are 30\. Lower folds"),
+    ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
+    ({"validation_share": 1.5}, "validation_share must lie strictly between"),
+    ({"hidden": 16}, r"hidden must be a list .* got 16\. .* write \(64,\)"),
+    ({"hidden": (0,)}, "hidden"),
+    (
+        {"law": "normal"},
+        'law must be one of "pooled", "mixture", "moment_matched", got',
+    ),
+    ({"bins": 1025}, "bins must be a whole number from 0 to 1024, got 1025"),
+    ({"bins": -1}, "bins must be a whole number from 0"),
+    ({"bins": 4.0}, "bins must be a whole number"),
+    ({"strength": "much"}, r'strength must be a number or "auto".*\'much\''),
+    ({"strength": -1}, "strength must be finite and at least 0"),
+    ({"strength": "auto", "strength_grid": ()}, r"strength_grid=\(\)"),
+    ({"strength": "auto", "strength_rule": "best"}, "strength_rule"),
+    ({"network": "transformer"}, "no network is called 'transformer'"),
+    ({"head": "gausian"}, "Did you mean 'gaussian'"),
+    ({"target_transform": "boxcox"}, "target_transform: .*Did you mean 'box_cox'"),
+    ({"recalibrator": "betas"}, "Did you mean 'beta'"),
+    ({"recalibrate_on": "cross_fit"}, "recalibrate_on must be one of .*'out_of_fold'"),
+    ({"spread_floor": 2}, "floor must lie in"),
+    ({"epochs": 0}, "epochs must be a whole number"),
+    ({"loss": "mse"}, "score"),
+    ({"schedule": "step"}, "schedule"),
+    ({"network": "mc_dropout", "passes": 0}, "at least one pass"),
+]
+
+
+@pytest.mark.parametrize(("settings", "text"), SETTINGS)
+def test_parameters_that_are_none(
+    settings: dict[str, Any], text: str, cheap: Make
+) -> None:
+    with pytest.raises(InputError, match=text):
+        cheap(**settings).fit(*rows())
+
+
+def readonly(values: Array) -> Array:
+    values.setflags(write=False)
+    return values
+
+
+STRANGE: dict[str, tuple[Any, Any]] = {
+    "vast features": (rows()[0] * 1e200, rows()[1]),
+    "vastest features": (np.sign(rows()[0]) * 1.7e308, rows()[1]),
+    "tiny features": (rows()[0] * 1e-300, rows()[1]),
+    "large targets": (rows()[0], rows()[1] * 1e140),
+    "tiny targets": (rows()[0], rows()[1] * 1e-140),
+    "far targets": (rows()[0], rows()[1] + 1e9),
+    "an outlier among targets": with_value("y", 1e6),
+    "an outlier among features": with_value("x", 1e12),
+    "constant features": (np.ones((30, 2)), rows()[1]),
+    "a constant feature": (rows()[0] * [1, 0] + [0, 7], rows()[1]),
+    "copies of two rows": (np.tile(rows(2)[0], (15, 1)), np.tile(rows(2)[1], 15)),
+    "every row twice": (np.tile(rows(15)[0], (2, 1)), np.tile(rows(15)[1], 2)),
+    "integers": (np.arange(60).reshape(30, 2), np.arange(30)),
+    "booleans": (rows()[0] > 0, rows()[1]),
+    "boolean targets": (rows()[0], rows()[1] > 0),
+    "float32": (rows()[0].astype(np.float32), rows()[1].astype(np.float32)),
+    "lists": (rows()[0].tolist(), rows()[1].tolist()),
+    "read-only": (readonly(rows()[0]), readonly(rows()[1])),
+    "Fortran order": (np.asfortranarray(rows()[0]), rows()[1]),
+    "more features than rows": rows(12, 40),
+    "mostly zeros": (rows()[0], np.where(rows()[1] > 1, rows()[1], 0.0)),
+}
+
+
+@pytest.mark.parametrize("strategy", ["out_of_fold", None])
+@pytest.mark.parametrize("name", STRANGE)
+def test_strange(name: str, strategy: str | None, cheap: Make) -> None:
+    x, y = STRANGE[name]
+    check_finite(cheap(recalibrate_on=strategy, members=1).fit(x, y), x, y)
+
+
+@pytest.mark.parametrize("strategy", ["out_of_fold", None])
+def test_a_constant_target(strategy: str | None, cheap: Make) -> None:
+    x, y = rows()[0], np.full(30, 3e4)
+    model = cheap(recalibrate_on=strategy, members=1)
+    with pytest.warns(UserWarning, match=r"constant \(30000\)"):
+        model.fit(x, y)
+    check_finite(model, x, y)
+
+
+@pytest.mark.parametrize("offset", [1e12, -1e14])
+def test_an_offset_that_float64_does_not_resolve(offset: float, cheap: Make) -> None:
+    x, y = rows()
+    advice = re.escape(f"Subtract {offset:.3g} from all targets")
+    with pytest.warns(UserWarning, match=advice):
+        cheap(members=1, epochs=1).fit(x, y + offset)
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5, 9])
+@pytest.mark.parametrize("patience", [3, None])
+@pytest.mark.parametrize("strategy", ["out_of_fold", "held_out"])
+def test_few_rows(strategy: str, patience: int | None, n: int, cheap: Make) -> None:
+    x, y = rows(n)
+    model = cheap(members=2, patience=patience, epochs=2, recalibrate_on=strategy)
+    # One row for the map, and the other one cannot be cut again. Pools need no rows of
+    # their own to stop early.
+    if n == 2 and patience and strategy == "held_out":
+        with pytest.raises(InputError, match=r"patience=None"):
+            model.fit(x, y)
+        return
+    check_finite(model.fit(x, y), x, y)
+
+
+def test_a_column_of_targets_is_taken_with_a_warning(cheap: Make) -> None:
+    x, y = rows()
+    with pytest.warns(UserWarning, match="A column-vector y was passed"):
+        model = cheap(epochs=1, members=1).fit(x, y[:, None])
+    assert model.predict_quantiles(x, [0.5]).shape == (30, 1)
+
+
+def test_the_input_is_left_alone(cheap: Make) -> None:
+    x, y = rows()
+    before = x.copy(), y.copy()
+    model = cheap(members=1).fit(x, y)
+    model.predict_interval(x)
+    np.testing.assert_array_equal(x, before[0])
+    np.testing.assert_array_equal(y, before[1])
+
+
+def test_bad_rows_in_prediction(fitted: CalibratedRegressor) -> None:
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        fitted.predict_interval([[np.nan, 0.0]])
+    with pytest.raises(ValueError, match="minimum of 1"):
+        fitted.predict_interval(np.empty((0, 2)))
+
+
+def test_groups_and_time_of_another_length(cheap: Make) -> None:
+    x, y = rows()
+    with pytest.raises(InputError, match="groups must have one label for each row"):
+        cheap().fit(x, y, groups=np.arange(3))
+    with pytest.raises(InputError, match="time must have one value for each row"):
+        cheap().fit(x, y, time=np.arange(3))
+
+
+def test_groups_and_time_reach_the_folds(
+    cheap: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    designs: list[Design] = []
+
+    def kept(*given: Any, **options: Any) -> Design:
+        designs.append(design_for(*given, **options))
+        return designs[-1]
+
+    monkeypatch.setattr("calibrant.estimators._procedure.design_for", kept)
+    x, y = rows()
+    groups, time = np.arange(30) % 6, np.arange(30)[::-1]
+    cheap(epochs=1, members=2, folds=3).fit(x, y, groups=groups)
+    cheap(epochs=1, members=1, folds=3).fit(x, y, time=time)
+    by_group, by_time = designs
+    assert len(by_group.rows) == 6
+    for seen in by_group.rows:
+        unseen = np.setdiff1d(np.arange(30), seen)
+        assert not set(groups[unseen]) & set(groups[seen])
+    stretches = [sorted(np.setdiff1d(time, time[seen])) for seen in by_time.rows]
+    assert stretches == np.arange(30).reshape(3, 10).tolist()
+
+
+class TestCenterAndScale:
+    def test_by_hand(self) -> None:
+        center, scale = center_and_scale(np.array([[1.0, 5], [3, 5], [5, 5]]))
+        np.testing.assert_allclose(center, [3, 5])
+        np.testing.assert_allclose(scale, [np.sqrt(8 / 3), 1])
+
+    @pytest.mark.parametrize("factor", [1e-300, 1e-20, 1.0, 1e20, 1e300])
+    def test_of_any_size(self, factor: float) -> None:
+        values = np.random.default_rng(0).standard_normal((50, 1))
+        center, scale = center_and_scale(values * factor)
+        np.testing.assert_allclose(center / factor, values.mean(0))
+        np.testing.assert_allclose(scale / factor, values.std(0))
+
+    def test_rounding_is_no_spread(self) -> None:
+        values = np.full((3, 1), 0.1) * [[3], [3], [1 + 2]] + 0.3
+        assert center_and_scale(values)[1] == 1
+
+
+numbers = st.floats(allow_nan=True, allow_infinity=True, width=64)
+targets = st.floats(-1e12, 1e12) | st.sampled_from([0.0, 1.0, 1e155, np.nan])
+
+
+@pytest.mark.slow
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), n=st.integers(1, 12), d=st.integers(1, 3))
+def test_whatever_comes_is_refused_or_learned(
+    data: st.DataObject, n: int, d: int, cheap: Make
+) -> None:
+    elements = st.one_of(st.sampled_from([0.0, 1.0, 2.0]), numbers)
+    x = data.draw(arrays.arrays(np.float64, (n, d), elements=elements))
+    y = data.draw(arrays.arrays(np.float64, n, elements=targets))
+    model = cheap(
+        epochs=1,
+        members=1,
+        hidden=(4,),
+        strength=data.draw(st.sampled_from([0.0, 5.0])),
+        recalibrate_on=data.draw(st.sampled_from([None, "out_of_fold", "held_out"])),
+        recalibrator=data.draw(st.sampled_from(["beta", "empirical"])),
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="the target is constant")
+        warnings.filterwarnings("ignore", message="the targets are around")
+        try:
+            model.fit(x, y)
+        except ValueError:
+            return
+    check_finite(model, x, y)
+
+
+@pytest.mark.parametrize("epochs", [1, 9])
+def test_a_diverging_training_says_why(epochs: int, cheap: Make) -> None:
+    x, y = rows()
+    with pytest.raises(DivergedError, match="Likely cause"):
+        cheap(learning_rate=1e30, gradient_clip=None, epochs=epochs).fit(x, y)

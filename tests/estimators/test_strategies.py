@@ -1,0 +1,385 @@
+"""Every network, head, kind of law and strategy; transforms and bounds of targets."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.distributions import Normal
+
+from calibrant._checks import InputError
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.transformed import Transformed
+from calibrant.estimators import CalibratedRegressor
+from calibrant.estimators._fitting import UnseenPool, unseen_pool
+from calibrant.estimators._settings import recipe_of
+from calibrant.learners import HEADS
+from calibrant.learners.heads import GaussianMixtureHead
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.transforms import from_functions
+
+Make = Callable[..., CalibratedRegressor]
+Array = npt.NDArray[np.float64]
+Rows = tuple[Array, Array]
+
+
+class Net(nn.Module):
+    """A small network whose prediction is a law of torch, or a pair."""
+
+    def __init__(self, features: int, *, pair: bool) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Linear(features, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 2)
+        )
+        self.pair = pair
+
+    def forward(self, x: Tensor) -> Normal | tuple[Tensor, Tensor]:
+        mean, raw = self.layers(x).unbind(-1)
+        spread = nn.functional.softplus(raw) + 1e-3
+        return (mean, spread) if self.pair else Normal(mean, spread)
+
+
+def torch_law(features: int) -> nn.Module:
+    return Net(features, pair=False)
+
+
+def pair(features: int) -> nn.Module:
+    return Net(features, pair=True)
+
+
+NETWORKS: dict[str, dict[str, Any]] = {
+    "deep_ensemble": {"network": "deep_ensemble"},
+    "mc_dropout": {"network": "mc_dropout", "passes": 2},
+    "torch law": {"network": torch_law},
+    "pair": {"network": pair},
+}
+STRATEGIES = (None, "train", "held_out", "out_of_fold")
+
+
+def check(model: CalibratedRegressor, x: Array, y: Array) -> None:
+    """Look whether a model is a usable one."""
+    law = model.predict_distribution(x)
+    assert law.batch_shape == (len(x),)
+    interval = model.predict_interval(x, 0.8)
+    assert np.isfinite(interval).all()
+    assert (interval[:, 0] < interval[:, 1]).all()
+    assert law.log_prob(y).isfinite().all()
+    levels = law.cdf(interval[:, 1])
+    torch.testing.assert_close(levels, torch.full_like(levels, 0.9), atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_networks(network: str, strategy: str | None, cheap: Make, line: Rows) -> None:
+    settings = NETWORKS[network]
+    model = cheap(epochs=1, recalibrate_on=strategy, **settings).fit(*line)
+    check(model, line[0][:9], line[1][:9])
+    assert (model.model_.recalibrator is not None) == (strategy is not None)
+    # Two partitions of two folds, or two members.
+    assert len(model.model_.members) == (4 if strategy == "out_of_fold" else 2)
+
+
+@pytest.mark.parametrize("kind", ["pooled", "mixture", "moment_matched"])
+@pytest.mark.parametrize("head", HEADS)
+def test_heads(head: str, kind: str, cheap: Make, line: Rows) -> None:
+    model = cheap(epochs=1, head=head, law=kind).fit(*line)
+    check(model, line[0][:9], line[1][:9])
+    law = model.model_.members.law(line[0])
+    normal = kind == "moment_matched" or (kind == "pooled" and head == "gaussian")
+    assert isinstance(law, Gaussian) == normal
+    if kind == "moment_matched":
+        plain = cheap(epochs=1, head=head, law="mixture").fit(*line)
+        mixture = plain.model_.members.law(line[0])
+        torch.testing.assert_close(law.mean, mixture.mean)
+        torch.testing.assert_close(law.stddev, mixture.stddev)
+
+
+@pytest.mark.parametrize(
+    ("members", "strategy", "weight"),
+    [(4, None, 3), (3, None, 0), (4, "out_of_fold", 3), (3, "out_of_fold", 0)],
+)
+def test_pools_of_four_count_their_disagreement(
+    members: int, strategy: str | None, weight: float, cheap: Make, line: Rows
+) -> None:
+    # What counts is the size of the pools that the map learns from, not of the served.
+    model = cheap(epochs=2, members=members, recalibrate_on=strategy).fit(*line)
+    inner = model.model_.members
+    alone = [inner.law(line[0], [member]) for member in range(len(inner))]
+    means = torch.stack([law.mean for law in alone])
+    variances = torch.stack([law.variance for law in alone])
+    served = inner.law(line[0])
+    torch.testing.assert_close(served.mean, means.mean(0))
+    expected = variances.mean(0) + weight * means.var(0, correction=0)
+    torch.testing.assert_close(served.variance, expected)
+
+
+class TestOneEpochForAll:
+    def test_is_that_of_the_best_pool(self, cheap: Make, line: Rows) -> None:
+        settings = {"members": 3, "schedule": "constant", "learning_rate": 0.1}
+        model = cheap(epochs=60, patience=4, **settings).fit(*line)
+        (history,) = model.history_
+        best = 1 + int(np.argmin(history.held_out_score))
+        assert history.best_epoch == [best] * 6
+        assert len(history.loss) == best + 4 < 60
+        # The model is that of a training of so many epochs.
+        short = cheap(epochs=best, patience=None, **settings).fit(*line)
+        np.testing.assert_array_equal(
+            short.predict_interval(line[0]), model.predict_interval(line[0])
+        )
+
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_its_score_by_hand(
+        self, weighted: bool, cheap: Make, line: Rows, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pools: list[UnseenPool] = []
+
+        def kept(*given: Any) -> UnseenPool:
+            pools.append(unseen_pool(*given))
+            return pools[-1]
+
+        monkeypatch.setattr("calibrant.estimators._procedure.unseen_pool", kept)
+        weights = np.repeat([0.0, 1.0, 3.0], 20) if weighted else np.ones(60)
+        model = cheap(epochs=1, law="moment_matched").fit(*line, weights)
+        crps = pools[0].law().crps(line[1]).numpy()
+        found = model.history_[0].held_out_score[0]
+        assert found == pytest.approx(np.average(crps, weights=weights), rel=1e-5)
+
+
+class TestBins:
+    @pytest.mark.parametrize(
+        ("features", "bins", "size"),
+        [
+            (2, 0, 0),
+            (2, 1, 0),  # the feature itself
+            (2, 16, 32),
+            (2, 1024, 118),  # 60 rows have 59 gaps
+            (100, 16, 1000),  # no more than 1024 numbers in all
+            (600, 16, 0),
+        ],
+    )
+    def test_wide_tables_get_fewer(
+        self, features: int, bins: int, size: int, cheap: Make
+    ) -> None:
+        x = np.random.default_rng(0).standard_normal((60, features))
+        model = cheap(epochs=1, members=1, bins=bins).fit(x, x[:, 0])
+        stack: Any = model.model_.members.networks[0].stack
+        assert (0 if stack.encoding is None else stack.encoding.size) == size
+        assert stack.weights[0].shape[-2] == features + size
+
+    def test_none_is_no_encoding(self, cheap: Make, line: Rows) -> None:
+        without, one, some = (
+            cheap(bins=bins).fit(*line).predict_quantiles(line[0]) for bins in (0, 1, 4)
+        )
+        np.testing.assert_array_equal(without, one)
+        assert (without != some).all()
+
+    def test_they_bend_what_a_short_training_leaves_straight(self, cheap: Make) -> None:
+        x = np.random.default_rng(0).uniform(-1, 1, (200, 1))
+        y = np.sin(12 * x[:, 0])
+        small = {"members": 1, "hidden": (32,), "recalibrate_on": None, "strength": 0}
+        steps = {"epochs": 30, "batch_size": 16, "learning_rate": 0.02}
+        straight, bent = (
+            cheap(bins=bins, **small, **steps, patience=None).fit(x, y).score(x, y)
+            for bins in (0, 16)
+        )
+        assert straight < 0.5
+        assert bent > 0.9
+
+
+@pytest.mark.parametrize("recalibrator", [*sorted(RECALIBRATORS), None])
+def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> None:
+    model = cheap(epochs=1, recalibrator=recalibrator, recalibrate_on="held_out")
+    if recalibrator == "conformal_interval":
+        with pytest.raises(InputError, match=r'Use "empirical" \(the same guarantee'):
+            model.fit(*line)
+        return
+    model.fit(*line)
+    check(model, *line)
+    if recalibrator is None:
+        # Without a map no row is held back for one.
+        plain = cheap(epochs=1, recalibrate_on=None).fit(*line)
+        expected = plain.predict_interval(line[0])
+        np.testing.assert_array_equal(model.predict_interval(line[0]), expected)
+
+
+def test_a_recalibrator_of_ones_own_is_not_touched(cheap: Make, line: Rows) -> None:
+    own = EmpiricalRecalibrator()
+    model = cheap(epochs=1, recalibrator=own).fit(*line)
+    assert isinstance(model.model_.recalibrator, EmpiricalRecalibrator)
+    assert model.model_.recalibrator is not own
+    assert "unfitted" in repr(own)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"head": GaussianMixtureHead(components=2)},
+        {"loss": "crps"},
+        {"loss": "beta_nll"},
+        {"regularizer": "cramer_von_mises"},
+        {"conditional": ("spread",)},
+        {"optimizer": "adamw", "weight_decay": 1e-3, "schedule": "constant"},
+        {"gradient_clip": None, "patience": None},
+        {"adversarial": 0.01},
+        {"device": "cpu"},
+    ],
+)
+def test_other_settings(settings: dict[str, Any], cheap: Make, line: Rows) -> None:
+    check(cheap(epochs=1, **settings).fit(*line), line[0][:9], line[1][:9])
+
+
+def test_weights_pull_the_mean(cheap: Make) -> None:
+    x = np.random.default_rng(0).standard_normal((80, 1))
+    y = np.repeat([0.0, 1.0], 40) + 0.01 * x[:, 0]
+    means = []
+    for weights in (None, np.repeat([1e300, 0.0], 40), np.repeat([0.0, 5.0], 40)):
+        model = cheap(epochs=60, patience=None, recalibrate_on=None, strength=0)
+        means.append(model.fit(x, y, weights).predict(x).mean())
+    assert means[1] < 0.2 < means[0] < 0.8 < means[2]
+
+
+def asinh(y: Tensor) -> Tensor:
+    return y.asinh()
+
+
+def asinh_slope(y: Tensor) -> Tensor:
+    return -torch.hypot(y, torch.ones_like(y)).log()
+
+
+TRANSFORMS: dict[str, tuple[Any, Callable[[Array], Array]]] = {
+    "log": ("log", np.log),
+    "box_cox": ("box_cox", lambda y: y),
+    "yeo_johnson": ("yeo_johnson", lambda y: y),
+    "logit": ("logit", lambda y: np.log(y / (1 - y))),
+    "own": (from_functions(asinh, torch.sinh, asinh_slope), np.arcsinh),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_the_likelihood_is_that_of_the_target(name: str, cheap: Make) -> None:
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (60, 1))
+    y = 1 / (1 + np.exp(-x[:, 0] - 0.3 * random.standard_normal(60)))
+    transform, image = TRANSFORMS[name]
+    model = cheap(epochs=2, target_transform=transform, recalibrate_on=None).fit(x, y)
+    law = model.predict_distribution(x)
+    assert isinstance(law, Transformed)
+    if name in ("log", "logit", "own"):
+        z = image(y)
+        np.testing.assert_allclose(model.model_.members.target_center, z.mean())
+        # d/dy of the image, by differences.
+        step = 1e-6
+        slope = (image(y + step) - image(y - step)) / (2 * step)
+    else:
+        target = torch.from_numpy(y)
+        z = law.transform.forward(target).numpy()
+        step = 1e-6
+        slope = (
+            (
+                law.transform.forward(target + step)
+                - law.transform.forward(target - step)
+            )
+            / (2 * step)
+        ).numpy()
+    expected = law.base.log_prob(z) + torch.from_numpy(np.log(slope))
+    torch.testing.assert_close(law.log_prob(y), expected, atol=1e-6, rtol=1e-6)
+    # And it is a density: it integrates to 1.
+    places = torch.linspace(1e-4, 1 - 1e-4, 4001)[:, None].expand(-1, 5)
+    if name == "logit":
+        total = law[:5].log_prob(places).exp().sum(0) * places.diff(dim=0)[0]
+        torch.testing.assert_close(total, torch.ones(5), atol=2e-3, rtol=0)
+
+
+@pytest.mark.parametrize("transform", [None, "box_cox"])
+def test_a_mixture_takes_weights(
+    transform: str | None, cheap: Make, line: Rows
+) -> None:
+    settings = {"network": "mc_dropout", "passes": 3, "law": "mixture"}
+    model = cheap(epochs=1, target_transform=transform, **settings).fit(*line)
+    members, (x, y) = model.model_.members, line
+    alone = torch.stack([members.law(x, [member]).cdf(y) for member in range(4)])
+    torch.testing.assert_close(members.law(x).cdf(y), alone.mean(0))
+    torch.testing.assert_close(members.law(x, [3, 1]).cdf(y), alone[[3, 1]].mean(0))
+    # Weights of its own for each row, and rows that one does not speak for.
+    weights = torch.rand(4, 60)
+    weights[2, :30] = 0
+    weights /= weights.sum(0)
+    pooled = members.pooled(members.each(x), weights.numpy())
+    torch.testing.assert_close(pooled.cdf(y), (weights * alone).sum(0))
+
+
+class TestBounds:
+    @pytest.fixture
+    def capped(self) -> Rows:
+        random = np.random.default_rng(0)
+        x = random.uniform(-1, 1, (80, 1))
+        return x, (x[:, 0] + 0.5 * random.standard_normal(80)).clip(0, 1)
+
+    @pytest.mark.parametrize("strategy", [None, "out_of_fold", "held_out"])
+    def test_no_mass_lies_outside(
+        self, strategy: str | None, cheap: Make, capped: Rows
+    ) -> None:
+        x, y = capped
+        model = cheap(bounds=(0, 1), recalibrate_on=strategy).fit(x, y)
+        law = model.predict_distribution(x)
+        assert (law.cdf(-1e-9) == 0).all()
+        assert (law.cdf(1.0) == 1).all()
+        assert law.log_prob(y).isfinite().all()
+        assert (law.log_prob(1.001) == -torch.inf).all()
+        ends = model.predict_quantiles(x, [0.0, 0.001, 0.999, 1.0])
+        assert ends.min() >= 0
+        assert ends.max() <= 1
+
+    def test_one_bound(self, cheap: Make, capped: Rows) -> None:
+        x, y = capped
+        law = cheap(bounds=(0, np.inf), epochs=1).fit(x, y).predict_distribution(x)
+        assert (law.cdf(-1e-9) == 0).all()
+        assert (law.cdf(1.0) < 1).all()
+
+    @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0,), 3, (0, np.nan)])
+    def test_bounds_that_are_none(self, bounds: Any, cheap: Make, capped: Rows) -> None:
+        with pytest.raises(InputError, match=r"bounds must be \(low, high\)"):
+            cheap(bounds=bounds).fit(*capped)
+
+    def test_targets_outside(self, cheap: Make, capped: Rows) -> None:
+        with pytest.raises(InputError, match=r"within bounds=\(0, 0.5\).*Widen"):
+            cheap(bounds=(0, 0.5)).fit(*capped)
+
+    def test_targets_on_a_bound_of_a_transform(self, cheap: Make, capped: Rows) -> None:
+        with pytest.raises(InputError, match=r"use bounds=\(low, high\)"):
+            cheap(target_transform="logit").fit(*capped)
+
+
+@pytest.mark.parametrize("strategy", ["held_out", "out_of_fold"])
+def test_rounded_targets_do_not_fool_the_map(strategy: str, cheap: Make) -> None:
+    random = np.random.default_rng(0)
+    x = random.uniform(-1, 1, (300, 1))
+    y = (x[:, 0] + random.standard_normal(300)).round()
+    settings = {"recalibrate_on": strategy, "held_out_share": 0.5}
+    model = cheap(recalibrator="empirical", epochs=20, **settings).fit(x, y)
+    # Plain PIT values of five numbers would make a staircase of the map.
+    levels = torch.linspace(0.05, 0.95, 50)
+    recalibrator: Any = model.model_.recalibrator
+    steps = recalibrator.apply(levels).diff()
+    assert steps.max() < 0.1
+    check(model, x, y)
+
+
+def test_one_module_for_two_members_is_refused(cheap: Make, line: Rows) -> None:
+    only = torch_law(2)
+    with pytest.raises(InputError, match="a new module at each call"):
+        cheap(network=lambda _: only).fit(*line)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(2, 32), (1000, 32), (2048, 64), (9000, 256), (10**6, 512)]
+)
+def test_the_automatic_batch_size(rows: int, expected: int) -> None:
+    assert recipe_of(CalibratedRegressor(batch_size="auto"), 0.0, rows).batch_size == (
+        expected
+    )
+    assert recipe_of(CalibratedRegressor(batch_size=7), 0.0, rows).batch_size == 7

@@ -1,0 +1,252 @@
+"""The strength of the regularizer, chosen by rule."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from calibrant._checks import InputError
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.estimators import CalibratedRegressor, StrengthPath
+from calibrant.estimators._design import Design
+from calibrant.estimators._fitting import UnseenPool, fit_members
+from calibrant.estimators._sweep import Trained, measure, sweep
+from calibrant.estimators.strength import choose_strength
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.target_grid import TargetGrid
+from calibrant.training import DivergedError, History
+
+Make = Callable[..., CalibratedRegressor]
+Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+def choose(
+    error: list[float],
+    crps: list[float] | None = None,
+    nll: list[float] | None = None,
+    *,
+    rule: str = "crps",
+) -> StrengthPath:
+    same = [1.0] * len(error)
+    return choose_strength(
+        np.arange(float(len(error))),
+        calibration_error=np.array(error),
+        crps=np.array(crps or same),
+        nll=np.array(nll or same),
+        noise_floor=0.01,
+        rule=rule,
+    )
+
+
+class TestRule:
+    def test_smallest_error_within_the_budget(self) -> None:
+        path = choose([0.4, 0.3, 0.2, 0.1], crps=[1.0, 1.05, 1.0501, 2.0])
+        assert path.allowed.tolist() == [True, True, False, False]
+        assert path.chosen == 1.0
+
+    def test_by_the_likelihood(self) -> None:
+        path = choose(
+            [0.4, 0.3, 0.2, 0.1],
+            crps=[1.0, 9, 9, 9],
+            nll=[-2.0, -1.96, -1.9, 0],
+            rule="nll",
+        )
+        assert path.allowed.tolist() == [True, True, False, False]
+        assert path.chosen == 1.0
+
+    def test_ties_go_to_the_weakest(self) -> None:
+        assert choose([0.2, 0.1, 0.1]).chosen == 1.0
+
+    @pytest.mark.parametrize("rule", ["crps", "nll"])
+    def test_a_training_that_failed_is_not_chosen(self, rule: str) -> None:
+        gap = float("nan")
+        path = choose([gap, 0.2, 0.1], [gap, 1, 1], [gap, 1, 1], rule=rule)
+        assert path.allowed.tolist() == [False, True, True]
+        assert path.chosen == 2.0
+
+    def test_a_missing_error_is_not_chosen(self) -> None:
+        path = choose([float("nan"), 0.2])
+        assert path.chosen == 1.0
+
+    def test_an_endless_likelihood_forbids_nothing(self) -> None:
+        endless = float("inf")
+        assert choose([0.2, 0.1], nll=[endless, endless], rule="nll").chosen == 1.0
+        assert choose([0.2, 0.1], nll=[1.0, endless], rule="nll").chosen == 0.0
+
+    def test_unknown_rules(self) -> None:
+        with pytest.raises(InputError, match=r'"crps" or "nll", got \'mae\''):
+            choose([0.1], rule="mae")
+
+
+class TestPath:
+    @pytest.fixture
+    def path(self) -> StrengthPath:
+        return choose([0.4, float("nan"), 0.1], crps=[1, float("nan"), 1.04])
+
+    def test_as_a_table(self, path: StrengthPath) -> None:
+        table = path.to_pandas()
+        assert table.index.name == "strength"
+        assert table.index.tolist() == [0.0, 1.0, 2.0]
+        assert table["chosen"].tolist() == [False, False, True]
+        assert table["allowed"].tolist() == [True, False, True]
+        assert table.loc[2.0, "crps"] == 1.04
+
+    def test_through_json(self, path: StrengthPath) -> None:
+        text = json.dumps(path.to_dict())
+        again = StrengthPath.from_dict(json.loads(text))
+        for name, value in vars(path).items():
+            np.testing.assert_array_equal(getattr(again, name), value)
+        assert again.allowed.dtype == bool
+
+    def test_as_a_picture(self, path: StrengthPath) -> None:
+        import matplotlib as mpl
+
+        mpl.use("agg")
+        from calibrant.plots import plot_strengths
+
+        known = ~np.isnan(path.calibration_error)
+        ax = plot_strengths(
+            path.strengths[known],
+            {"calibration error": path.calibration_error[known]},
+            label="calibration error",
+            floor=path.noise_floor,
+        )
+        assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "2"]
+        mpl.pyplot.close("all")
+
+
+Y = torch.from_numpy(np.random.default_rng(0).standard_normal(50))
+
+
+def pool_of(
+    spread: float, y: torch.Tensor = Y, grid: TargetGrid | None = None
+) -> UnseenPool:
+    """Two folds, and distributions that are too narrow or too wide."""
+    rows = np.arange(50)
+    design = Design((rows[1::2], rows[::2]), rows, (rows % 2)[None])
+
+    def pooled(laws: Any, weights: Any) -> AbstractDistribution:
+        np.testing.assert_array_equal(weights, [rows % 2 == 0, rows % 2 == 1])
+        law: AbstractDistribution = laws[0]
+        return law
+
+    return UnseenPool(pooled, design, [Gaussian(torch.zeros(50), spread)], y, grid)
+
+
+def trained_with(spread: float, *, interrupted: bool = False) -> Trained:
+    nothing: Any = None
+    return Trained(nothing, [History(interrupted=interrupted)], pool_of(spread))
+
+
+class TestSweep:
+    def test_measures_by_hand(self) -> None:
+        law = Gaussian(torch.zeros(50), 2.0)
+        found = measure(pool_of(2.0))
+        assert found.crps == pytest.approx(float(law.crps(Y).mean()))
+        assert found.nll == pytest.approx(float(-law.log_prob(Y).mean()))
+        assert found.calibration_error == pytest.approx(calibration_error(law.cdf(Y)))
+
+    def test_pit_values_of_rounded_targets_are_randomized(self) -> None:
+        plain = pool_of(1.0).pit(0)
+        torch.testing.assert_close(plain, Gaussian(torch.zeros(50), 1.0).cdf(Y))
+        assert len(pool_of(1.0, Y.round()).pit(0).unique()) < 10
+        rounded = pool_of(1.0, Y.round(), TargetGrid(step=1))
+        assert len(rounded.pit(0).unique()) == 50
+
+    def test_chooses_the_calibrated_one(self) -> None:
+        spreads = {0.0: 0.8, 1.0: 1.0, 2.0: 1.3}
+        trained, path = sweep(
+            list(spreads), lambda each: trained_with(spreads[each]), rule="crps"
+        )
+        assert path.chosen == 1.0
+        assert trained.pool.law().stddev[0] == 1.0
+        assert path.noise_floor > 0
+
+    def test_a_better_score_later_shuts_others_out(self) -> None:
+        spreads = {0.0: 30.0, 1.0: 20.0, 2.0: 1.0}
+        trained, path = sweep(
+            list(spreads), lambda each: trained_with(spreads[each]), rule="nll"
+        )
+        assert path.allowed.tolist() == [False, False, True]
+        assert trained.pool.law().stddev[0] == 1.0
+
+    def test_a_strength_that_diverges_is_passed_over(self) -> None:
+        def train(strength: float) -> Trained:
+            if strength != 1.0:
+                raise DivergedError(f"strength {strength:g} is too much")
+            return trained_with(1.0)
+
+        trained, path = sweep([0.0, 1.0, 5.0], train, rule="crps")
+        assert path.chosen == 1.0
+        assert np.isnan(path.crps).tolist() == [True, False, True]
+        assert trained.pool.law().stddev[0] == 1.0
+        with pytest.raises(DivergedError, match="strength 5 is too much"):
+            sweep([0.0, 5.0], train, rule="crps")
+
+    def test_ctrl_c_ends_it(self) -> None:
+        tried: list[float] = []
+
+        def train(strength: float) -> Trained:
+            tried.append(strength)
+            return trained_with(1.0, interrupted=strength == 1.0)
+
+        _, path = sweep([0.0, 1.0, 2.0], train, rule="crps")
+        assert tried == path.strengths.tolist() == [0.0, 1.0]
+
+    def test_a_wrong_rule_costs_no_training(self) -> None:
+        with pytest.raises(InputError, match="strength_rule"):
+            sweep([0.0], lambda _: pytest.fail("trained"), rule="mae")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "trainings"),
+    [(None, 3), ("train", 3), ("held_out", 3), ("out_of_fold", 2)],
+)
+def test_auto_trains_again_only_if_it_must(
+    strategy: str | None,
+    trainings: int,
+    cheap: Make,
+    line: Rows,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls: list[float] = []
+
+    def counted(*given: Any, **options: Any) -> Any:
+        calls.append(given[3].strength)
+        return fit_members(*given, **options)
+
+    monkeypatch.setattr("calibrant.estimators._procedure.fit_members", counted)
+    model = cheap(
+        strength="auto",
+        strength_grid=(2.0, 0.0),
+        recalibrate_on=strategy,
+        members=1,
+        epochs=1,
+    ).fit(*line)
+    assert calls[:2] == [0.0, 2.0]
+    assert len(calls) == trainings
+    assert calls[2:] in ([], [model.strength_])
+    path = model.strength_path_
+    assert path.strengths.tolist() == [0.0, 2.0]
+    assert model.strength_ == path.chosen
+
+
+def test_the_chosen_model_is_that_of_its_strength(cheap: Make, line: Rows) -> None:
+    chosen = cheap(strength="auto", strength_grid=(0.0, 3.0)).fit(*line)
+    plain = cheap(strength=chosen.strength_).fit(*line)
+    np.testing.assert_array_equal(
+        chosen.predict_interval(line[0]), plain.predict_interval(line[0])
+    )
+
+
+def test_a_new_fit_forgets_the_path(cheap: Make, line: Rows) -> None:
+    model = cheap(strength="auto", strength_grid=(0.0,), epochs=1).fit(*line)
+    assert hasattr(model, "strength_path_")
+    model.set_params(strength=2).fit(*line)
+    assert not hasattr(model, "strength_path_")
+    assert model.strength_ == 2.0

@@ -1,0 +1,230 @@
+"""A stack of networks is as many ordinary ones."""
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from calibrant import InputError
+from calibrant.learners._narrow import narrow_product
+from calibrant.learners.mlp import MLPStack, PiecewiseLinear
+
+HIDDEN = (16, 8)
+
+
+def ordinary(stack: MLPStack, member: int) -> nn.Sequential:
+    """Build an ``nn.Sequential`` with the weights of one member."""
+    layers: list[nn.Module] = []
+    for weight, bias in zip(stack.weights, stack.biases, strict=True):
+        linear = nn.Linear(*weight.shape[1:])
+        linear.weight.data = weight.data[member].T.clone()
+        linear.bias.data = bias.data[member, 0].clone()
+        layers += [linear, nn.ReLU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def gradient(parameter: Tensor) -> Tensor:
+    assert parameter.grad is not None
+    return parameter.grad
+
+
+def loss_of(outputs: Tensor, y: Tensor) -> Tensor:
+    return (outputs[..., 0] - y).square().mean(-1) + outputs[..., 1].square().mean(-1)
+
+
+@pytest.fixture
+def x(generator: torch.Generator) -> Tensor:
+    return torch.randn(3, 20, 5, generator=generator)
+
+
+@pytest.fixture
+def stack(generator: torch.Generator) -> MLPStack:
+    return MLPStack(5, 2, members=3, hidden=HIDDEN, generator=generator)
+
+
+def test_forward_equals_ordinary_networks(stack: MLPStack, x: Tensor) -> None:
+    expected = torch.stack([ordinary(stack, i)(x[i]) for i in range(3)])
+    torch.testing.assert_close(stack(x), expected, atol=1e-12, rtol=0)
+    shared = torch.stack([ordinary(stack, i)(x[0]) for i in range(3)])
+    torch.testing.assert_close(stack(x[0]), shared, atol=1e-12, rtol=0)
+
+
+def test_gradients_and_adam_steps_equal_ordinary_networks(
+    stack: MLPStack, x: Tensor, generator: torch.Generator
+) -> None:
+    y = torch.randn(3, 20, generator=generator)
+    networks = [ordinary(stack, i) for i in range(3)]
+    optimizers = [torch.optim.Adam(each.parameters(), lr=0.01) for each in networks]
+    own = torch.optim.Adam(stack.parameters(), lr=0.01, fused=True)
+    for _ in range(8):
+        own.zero_grad()
+        loss_of(stack(x), y).sum().backward()
+        for i, (network, optimizer) in enumerate(
+            zip(networks, optimizers, strict=True)
+        ):
+            optimizer.zero_grad()
+            loss_of(network(x[i]), y[i]).backward()
+            for layer, weight, bias in zip(
+                network[::2], stack.weights, stack.biases, strict=True
+            ):
+                torch.testing.assert_close(
+                    gradient(layer.weight), gradient(weight)[i].T, atol=1e-9, rtol=0
+                )
+                torch.testing.assert_close(
+                    gradient(layer.bias), gradient(bias)[i, 0], atol=1e-9, rtol=0
+                )
+            optimizer.step()
+        own.step()
+    for i, network in enumerate(networks):
+        torch.testing.assert_close(stack(x)[i], network(x[i]), atol=1e-6, rtol=0)
+
+
+def test_one_member_is_an_ordinary_network_to_the_last_bits_of_float32() -> None:
+    # Kernels for small matrices may add up in another order.
+    stack = MLPStack(5, 2, hidden=HIDDEN).float()
+    x = torch.randn(7, 5, dtype=torch.float32)
+    torch.testing.assert_close(stack(x)[0], ordinary(stack, 0)(x), atol=2e-7, rtol=0)
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 9])
+def test_the_product_of_the_last_layer_is_the_plain_one(outputs: int) -> None:
+    shapes = ((3, 1, outputs), (3, 7, 4), (3, 4, outputs))
+    parts = [torch.randn(shape, requires_grad=True) for shape in shapes]
+    torch.testing.assert_close(narrow_product(*parts), torch.baddbmm(*parts))
+    assert torch.autograd.gradcheck(narrow_product, parts)
+
+
+def test_inputs_have_a_gradient(stack: MLPStack, x: Tensor) -> None:
+    assert torch.autograd.gradcheck(stack, [x[:, :2].clone().requires_grad_()])
+
+
+def test_each_member_standardizes_by_its_own_center_and_scale(
+    stack: MLPStack, x: Tensor
+) -> None:
+    center, scale = torch.randn(3, 5), 1 + torch.rand(3, 5)
+    before = copy.deepcopy(stack)
+    stack.standardize(center, scale)
+    expected = before((x[0] - center[:, None]) / scale[:, None])
+    torch.testing.assert_close(stack(x[0]), expected)
+
+
+def test_initial_weights_follow_the_rule_of_linear_layers_and_the_generator() -> None:
+    first, second = (
+        MLPStack(4, 2, members=50, generator=torch.Generator().manual_seed(3))
+        for _ in range(2)
+    )
+    for weight, other in zip(first.parameters(), second.parameters(), strict=True):
+        assert torch.equal(weight, other)
+    weight = first.weights[1].detach()
+    bound = 128**-0.5
+    assert weight.abs().max() <= bound
+    assert abs(weight.std().item() / (bound / 3**0.5) - 1) < 0.01
+    assert first.biases[0].abs().max() <= 0.5
+
+
+def test_selected_members_are_copies_that_draw_nothing(
+    stack: MLPStack, x: Tensor
+) -> None:
+    stack.standardize(torch.randn(3, 5), 1 + torch.rand(3, 5))
+    state = torch.random.get_rng_state()
+    chosen = stack.float().select(torch.tensor([2, 0, 2]))
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert chosen.members == 3
+    assert not chosen.training
+    rows = x[0].float()
+    assert torch.equal(chosen(rows), stack(rows)[[2, 0, 2]])
+    with torch.no_grad():
+        chosen.weights[0].zero_()
+    assert stack.weights[0].abs().min() > 0
+
+
+def test_thinned_networks_equal_masked_passes(x: Tensor) -> None:
+    stack = MLPStack(5, 2, members=3, hidden=HIDDEN, dropout=0.25)
+    masks = [torch.rand(3, 4, units) > 0.3 for units in HIDDEN]
+    thinned = stack.thinned(masks)
+    assert thinned.members == 12
+    for member in range(3):
+        first, second, last = ordinary(stack, member)[::2]
+        for number in range(4):
+            hidden = first(x[0]).relu() * masks[0][member, number] / 0.75
+            hidden = second(hidden).relu() * masks[1][member, number] / 0.75
+            torch.testing.assert_close(thinned(x[0])[4 * member + number], last(hidden))
+
+
+def test_a_network_without_hidden_layers_is_linear(x: Tensor) -> None:
+    stack = MLPStack(5, 1, hidden=())
+    line = stack(x[0])
+    torch.testing.assert_close(
+        stack(2 * x[0]) - stack(torch.zeros(1, 5)), 2 * (line - stack.biases[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("x", "match"),
+    [
+        (torch.zeros(4, 1), r"shape \(n, 5\) or \(3, n, 5\), got \(4, 1\)"),
+        (torch.zeros(2, 4, 5), r"got \(2, 4, 5\)"),
+        (torch.zeros(5), r"dtype|shape"),
+        (torch.zeros(4, 5, dtype=torch.float16), "network's dtype torch.float64, got"),
+    ],
+)
+def test_refuses_inputs_that_do_not_fit(stack: MLPStack, x: Tensor, match: str) -> None:
+    x = x.to(stack.center.dtype) if x.dtype == torch.float32 else x
+    with pytest.raises(InputError, match=match):
+        stack(x)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"members": 0},
+        {"hidden": (3, 0)},
+        {"features": 0},
+        {"outputs": -1},
+    ],
+)
+def test_refuses_sizes_below_one(sizes: dict[str, int]) -> None:
+    options = {"features": 3, "outputs": 2, **sizes}
+    with pytest.raises(InputError, match="must be at least 1, got features="):
+        MLPStack(options.pop("features"), options.pop("outputs"), **options)  # type: ignore[arg-type]
+
+
+class TestEncoding:
+    """Positions within bins, beside the features."""
+
+    def test_each_value_is_that_of_its_definition(
+        self, generator: torch.Generator
+    ) -> None:
+        x = torch.randn(200, 3, generator=generator)
+        x[:, 1] = (x[:, 1] > 0).double()  # two values: nothing to encode
+        encoding = PiecewiseLinear.of_rows(x, 4)
+        assert encoding.column.tolist() == [0] * 4 + [2] * 4
+        far = torch.tensor([[-1e6, 0.0, 1e6]])
+        for rows in (x, far):
+            found = encoding(rows)
+            for place, feature in enumerate(encoding.column.tolist()):
+                left, width = encoding.left[place], encoding.width[place]
+                low = -2.0 if place % 4 == 0 else 0.0
+                high = 3.0 if place % 4 == 3 else 1.0
+                expected = ((rows[:, feature] - left) / width).clamp(low, high)
+                torch.testing.assert_close(found[:, place], expected)
+        # A quarter of the rows lies in each bin.
+        inside = ((encoding(x) > 0) & (encoding(x) < 1)).double().mean(0)
+        assert (inside - 0.25).abs().max() < 0.02
+
+    def test_the_first_layer_sees_features_and_encoding(
+        self, generator: torch.Generator
+    ) -> None:
+        x = torch.randn(50, 2, generator=generator)
+        encoding = PiecewiseLinear.of_rows(x, 5)
+        stack = MLPStack(
+            2, 2, members=3, hidden=(4,), encoding=encoding, generator=generator
+        )
+        stack.standardize(torch.ones(3, 2), 2 * torch.ones(3, 2))
+        seen = torch.cat([(x - 1) / 2, encoding(x)], -1)
+        expected = torch.stack([ordinary(stack, member)(seen) for member in range(3)])
+        torch.testing.assert_close(stack(x), expected)
+        torch.testing.assert_close(stack(x.expand(3, -1, -1)), expected)
+        chosen = torch.tensor([2, 0])
+        torch.testing.assert_close(stack.select(chosen)(x), expected[chosen])

@@ -1,0 +1,124 @@
+"""What ensembles and dropout passes predict together."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from calibrant import (
+    DeepEnsemble,
+    GaussianMixture,
+    InputError,
+    LaplaceHead,
+    MCDropout,
+    Mixture,
+)
+from calibrant.learners.standardized import StandardizedInputs
+
+
+@pytest.fixture
+def x(generator: torch.Generator) -> Tensor:
+    return torch.randn(33, 3, generator=generator)
+
+
+def test_an_ensemble_is_the_mixture_of_its_members(x: Tensor) -> None:
+    network = DeepEnsemble(3, members=4, hidden=(8,))
+    law, each = network.predictive(x), network(x)
+    assert isinstance(law, GaussianMixture)
+    mean = each.mean.mean(0)
+    torch.testing.assert_close(law.mean, mean)
+    spread = each.variance.mean(0) + (each.mean - mean).square().mean(0)
+    torch.testing.assert_close(law.variance, spread)
+    y = torch.randn(33)
+    torch.testing.assert_close(law.cdf(y), each.cdf(y).mean(0))
+    assert network.deterministic() is network.stack
+
+
+def test_dropout_passes_have_the_moments_of_the_paper(x: Tensor) -> None:
+    network = MCDropout(3, hidden=(16, 8), passes=50).eval()
+    law = network.predictive(x)
+    assert isinstance(law, GaussianMixture)
+    # Fifty passes by hand, each with its masks on all rows.
+    stack = network.stack
+    means, variances = [], []
+    for number in range(50):
+        hidden = x
+        for layer in range(2):
+            hidden = (hidden @ stack.weights[layer][0] + stack.biases[layer][0]).relu()
+            hidden = hidden * network.get_buffer(f"masks_{layer}")[0, number] / 0.75
+        raw = hidden @ stack.weights[2][0] + stack.biases[2][0]
+        one = network.head(raw)
+        means.append(one.mean)
+        variances.append(one.variance)
+    mean = torch.stack(means).mean(0)
+    variance = torch.stack(variances).mean(0)
+    variance = variance + (torch.stack(means) - mean).square().mean(0)
+    torch.testing.assert_close(law.mean, mean)
+    torch.testing.assert_close(law.variance, variance)
+
+
+def test_members_of_dropout_have_passes_of_their_own(x: Tensor) -> None:
+    network = MCDropout(3, members=2, hidden=(16,), passes=5)
+    law = network.predictive(x)
+    assert isinstance(law, GaussianMixture)
+    assert law.means.shape == (10, 33)
+    assert not torch.equal(network.masks_0[0], network.masks_0[1])
+
+
+@pytest.mark.parametrize("kind", [DeepEnsemble, MCDropout])
+def test_a_prediction_depends_on_its_row_alone(
+    kind: type[DeepEnsemble | MCDropout], x: Tensor
+) -> None:
+    network = kind(3, hidden=(32, 32)).float()
+    rows = x.float()
+    law = network.predictive(rows)
+    parts = [network.predictive(part) for part in rows.split(7)]
+    order = torch.randperm(33)
+    shuffled = network.predictive(rows[order])
+    for name in ("mean", "stddev"):
+        whole = getattr(law, name)
+        cut = torch.cat([getattr(part, name) for part in parts])
+        torch.testing.assert_close(cut, whole, atol=1e-6, rtol=0)
+        back = getattr(shuffled, name)
+        torch.testing.assert_close(back, whole[order], atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", [DeepEnsemble, MCDropout])
+def test_prediction_is_the_same_in_training_mode_and_draws_nothing(
+    kind: type[DeepEnsemble | MCDropout], x: Tensor
+) -> None:
+    network = kind(3)
+    state = torch.random.get_rng_state()
+    first, second = network.predictive(x), network.eval().predictive(x)
+    assert torch.equal(first.mean, second.mean)
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_other_heads_make_other_mixtures(x: Tensor) -> None:
+    law = DeepEnsemble(3, members=2, head=LaplaceHead()).predictive(x)
+    assert isinstance(law, Mixture)
+    assert law.batch_shape == (33,)
+
+
+def test_masks_come_from_the_generator_and_are_saved() -> None:
+    first, second = (
+        MCDropout(3, generator=torch.Generator().manual_seed(2)) for _ in range(2)
+    )
+    assert torch.equal(first.masks_1, second.masks_1)
+    assert "masks_0" in first.state_dict()
+    share = MCDropout(3, hidden=(10_000,), dropout=0.1).masks_0.double().mean()
+    assert share.item() == pytest.approx(230 / 256, abs=0.005)
+
+
+@pytest.mark.parametrize("options", [{"passes": 0}, {"hidden": ()}])
+def test_dropout_needs_a_pass_and_a_hidden_layer(options: dict[str, int]) -> None:
+    with pytest.raises(InputError, match="at least one pass and one hidden layer, got"):
+        MCDropout(3, **options)  # type: ignore[arg-type]
+
+
+def test_any_module_can_have_its_inputs_standardized() -> None:
+    network = StandardizedInputs(torch.nn.Linear(2, 1), 2)
+    center, scale = torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]])
+    network.standardize(center, scale)
+    x = torch.randn(5, 2)
+    assert torch.equal(network(x), network.module((x - center) / scale))
+    assert {"center", "scale"} <= set(network.state_dict())
