@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from bench import plain
 from bench.contest import Contest, Goal, at_least, share_at_most
-from calibrant.learners.deep_ensemble import DeepEnsemble
-from calibrant.learners.mc_dropout import MCDropout
+from calibrant.learners.ensembles import DeepEnsemble
+from calibrant.learners.ensembles import MCDropout
 from calibrant.training import Recipe, TrainingData
-from calibrant.training._trainer import Trainer
+from calibrant.training.loop import Trainer
 
 __all__ = ["CONTESTS", "peak_product", "stack_epoch"]
 

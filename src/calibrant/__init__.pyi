@@ -28,12 +28,12 @@ from .estimators.strength import StrengthPath as StrengthPath
 from .estimators.table_model import TableModel as TableModel
 from .learners import HEADS as HEADS
 from .learners import NETWORKS as NETWORKS
-from .learners.deep_ensemble import DeepEnsemble as DeepEnsemble
+from .learners.ensembles import DeepEnsemble as DeepEnsemble
 from .learners.heads import GaussianHead as GaussianHead
 from .learners.heads import GaussianMixtureHead as GaussianMixtureHead
 from .learners.heads import LaplaceHead as LaplaceHead
 from .learners.heads import StudentTHead as StudentTHead
-from .learners.mc_dropout import MCDropout as MCDropout
+from .learners.ensembles import MCDropout as MCDropout
 from .learners.mlp import MLPStack as MLPStack
 from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
@@ -114,21 +114,21 @@ from .recalibration.scale import ScaleRecalibrator as ScaleRecalibrator
 from .recalibration.smooth import SmoothRecalibrator as SmoothRecalibrator
 from .regularizers import REGULARIZERS as REGULARIZERS
 from .regularizers import STRENGTHS as STRENGTHS
-from .regularizers.beta_kernel_entropy import beta_kernel_entropy as beta_kernel_entropy
+from .regularizers.divergences import beta_kernel_entropy as beta_kernel_entropy
 from .regularizers.conditional import ConditionalRegularizer as ConditionalRegularizer
-from .regularizers.cramer_von_mises import cramer_von_mises as cramer_von_mises
-from .regularizers.cumulative_entropy import (
+from .regularizers.divergences import cramer_von_mises as cramer_von_mises
+from .regularizers.divergences import (
     cumulative_kl_divergence as cumulative_kl_divergence,
 )
-from .regularizers.cumulative_entropy import (
+from .regularizers.divergences import (
     cumulative_residual_entropy as cumulative_residual_entropy,
 )
-from .regularizers.cumulative_kl import cumulative_kl as cumulative_kl
-from .regularizers.cumulative_kl import expected_cumulative_kl as expected_cumulative_kl
-from .regularizers.kernel_calibration import kernel_calibration as kernel_calibration
-from .regularizers.quantile import QuantileRegularizer as QuantileRegularizer
-from .regularizers.quantile_distance import quantile_distance as quantile_distance
-from .regularizers.spacing_entropy import spacing_entropy as spacing_entropy
+from .regularizers.divergences import cumulative_kl as cumulative_kl
+from .regularizers.divergences import expected_cumulative_kl as expected_cumulative_kl
+from .regularizers.divergences import kernel_calibration as kernel_calibration
+from .regularizers.module import QuantileRegularizer as QuantileRegularizer
+from .regularizers.divergences import quantile_distance as quantile_distance
+from .regularizers.divergences import spacing_entropy as spacing_entropy
 from .scores import SCORES as SCORES
 from .scores import absolute_error as absolute_error
 from .scores import crps as crps
@@ -145,15 +145,14 @@ from .sorting.neural import stochastic_neural_sort as stochastic_neural_sort
 from .sorting.soft import soft_sort as soft_sort
 from .training.data import TrainingData as TrainingData
 from .training.history import DivergedError as DivergedError
+from .training.history import EpochLogger as EpochLogger
 from .training.history import EpochState as EpochState
 from .training.history import History as History
 from .training.history import InterruptedWarning as InterruptedWarning
-from .training.loggers import MLflowLogger as MLflowLogger
-from .training.loggers import TensorBoardLogger as TensorBoardLogger
 from .training.loop import train as train
-from .training.losses import beta_nll as beta_nll
 from .training.recipe import SCHEDULES as SCHEDULES
 from .training.recipe import Recipe as Recipe
+from .training.recipe import beta_nll as beta_nll
 from .transforms import TRANSFORMS as TRANSFORMS
 from .transforms.box_cox import BoxCoxTransform as BoxCoxTransform
 from .transforms.functions import FunctionTransform as FunctionTransform

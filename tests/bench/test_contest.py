@@ -27,7 +27,7 @@ from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
 from bench.record import Record, listing
 from calibrant import cumulative_kl, neural_sort
-from calibrant.learners.deep_ensemble import DeepEnsemble
+from calibrant.learners.ensembles import DeepEnsemble
 from calibrant.learners.heads import GaussianHead
 
 

@@ -14,7 +14,7 @@ from bad_input.houses import forecasts, houses
 from calibrant.estimators.table_model import TableModel
 from calibrant.storage import _place
 from calibrant.tables.writer import TableWriter
-from calibrant.training._trainer import Trainer
+from calibrant.training.loop import Trainer
 
 FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "

@@ -136,7 +136,7 @@ def test_ctrl_c_before_an_epoch_is_finished_leaves_no_model(
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibrant.training._trainer.Trainer.epoch", stop)
+    monkeypatch.setattr("calibrant.training.loop.Trainer.epoch", stop)
     model = cheap()
     with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
         model.fit(*line)

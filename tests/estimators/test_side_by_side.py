@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from calibrant import CalibratedRegressor, InputError
 from calibrant.estimators.side_by_side import fit_side_by_side
-from calibrant.training._trainer import Trainer
+from calibrant.training.loop import Trainer
 from calibrant.training.history import InterruptedWarning
 
 random = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from calibrant import (
     MCDropout,
     Mixture,
 )
-from calibrant.learners.standardized import StandardizedInputs
+from calibrant.learners.mlp import StandardizedInputs
 
 
 @pytest.fixture

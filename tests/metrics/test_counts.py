@@ -22,7 +22,7 @@ from calibrant.metrics.conditional import _distinct_columns
 from calibrant.metrics.miscalibration import integrated_squares
 from calibrant.metrics.target_grid import TargetGrid, _surely_continuous, detect_grid
 from calibrant.metrics.variance import spread_bins
-from calibrant.regularizers.cramer_von_mises import cramer_von_mises
+from calibrant.regularizers.divergences import cramer_von_mises
 
 COLUMNS = arrays(
     np.float64,

@@ -22,10 +22,10 @@ from calibrant import (
     spacing_entropy,
 )
 from calibrant._checks import pit_from_cdf
-from calibrant.regularizers.cramer_von_mises import expected_cramer_von_mises
-from calibrant.regularizers.kernel_calibration import expected_kernel_calibration
-from calibrant.regularizers.quantile_distance import expected_quantile_distance
-from calibrant.regularizers.spacing_entropy import expected_spacing_entropy
+from calibrant.regularizers.divergences import expected_cramer_von_mises
+from calibrant.regularizers.divergences import expected_kernel_calibration
+from calibrant.regularizers.divergences import expected_quantile_distance
+from calibrant.regularizers.divergences import expected_spacing_entropy
 
 DRAWS = 4000
 

@@ -21,9 +21,9 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from calibrant import CalibratedRegressor
-from calibrant.learners.deep_ensemble import DeepEnsemble
+from calibrant.learners.ensembles import DeepEnsemble
 from calibrant.regularizers.conditional import ConditionalRegularizer
-from calibrant.regularizers.quantile import QuantileRegularizer
+from calibrant.regularizers.module import QuantileRegularizer
 from calibrant.training import EpochState, Recipe, TrainingData, train
 
 __all__ = [

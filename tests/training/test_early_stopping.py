@@ -108,7 +108,7 @@ def test_many_held_out_rows_are_cut_into_chunks(
     tools: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = tools.fit(tools.ensemble(2), split(tools, 2), epochs=2)
-    monkeypatch.setattr("calibrant.training._trainer._CHUNK", 5)
+    monkeypatch.setattr("calibrant.training.loop._CHUNK", 5)
     parts = tools.fit(tools.ensemble(2), split(tools, 2), epochs=2)
     assert parts.held_out_score == pytest.approx(whole.held_out_score)
     assert parts.held_out_calibration_error == whole.held_out_calibration_error
@@ -208,7 +208,7 @@ def test_ctrl_c_in_the_first_epoch(
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibrant.training._trainer.Trainer.step", interrupt)
+    monkeypatch.setattr("calibrant.training.loop.Trainer.step", interrupt)
     network = tools.ensemble(1)
     before = tools.state(network)
     with pytest.warns(InterruptedWarning, match="after 0 of 5 epochs"):

@@ -21,7 +21,7 @@ from calibrant import (
     nll,
 )
 from calibrant.scores import mean_pinball
-from calibrant.training._trainer import Trainer
+from calibrant.training.loop import Trainer
 
 
 def trainer_of(network: Any, data: Any, tools: SimpleNamespace, **recipe: Any) -> Any:

@@ -21,7 +21,7 @@ from calibrant import (
     calibration_error,
     train,
 )
-from calibrant.learners.standardized import StandardizedInputs
+from calibrant.learners.mlp import StandardizedInputs
 from calibrant.training.history import EpochState
 from calibrant.training.progress import epoch_bar, show_epoch
 

@@ -11,7 +11,7 @@ from calibrant._checks import InputError, check_between
 from calibrant.estimators._fitting import fresh_recalibrator
 from calibrant.estimators._members import Architecture
 from calibrant.training import Recipe
-from calibrant.training._team import local_device
+from calibrant.training.distributed import local_device
 
 if TYPE_CHECKING:
     from calibrant.estimators.regressor import CalibratedRegressor

@@ -6,7 +6,7 @@ import torch
 
 from calibrant.estimators._fitting import Table
 from calibrant.estimators._settings import training_device
-from calibrant.training._team import fingerprint_of, join_team, plain
+from calibrant.training.distributed import fingerprint_of, join_team, plain
 
 if TYPE_CHECKING:
     from calibrant.estimators.regressor import CalibratedRegressor

@@ -34,7 +34,7 @@ from calibrant.estimators._fitting import Fitted
 from calibrant.estimators._members import _FARTHEST, Members
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.learners.heads import (
-    _LEAST_SPREAD,
+    LEAST_SPREAD,
     GaussianHead,
     GaussianMixtureHead,
     LaplaceHead,
@@ -342,7 +342,7 @@ def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: 
 
 def _variance(raw: Tensor, head: Any) -> Tensor:  # noqa: ANN401
     spread: Tensor = head.floor + (1 - head.floor) * _softplus(raw)
-    return spread.clamp_min(_LEAST_SPREAD).square()
+    return spread.clamp_min(LEAST_SPREAD).square()
 
 
 def _softplus(raw: Tensor) -> Tensor:

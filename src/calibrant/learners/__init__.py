@@ -1,7 +1,8 @@
-"""Networks that predict a law: features ``(n, d)`` to a distribution for each row.
+"""Networks that predict: features ``(n, d)`` to a distribution for each row.
 
-To add one: one file here, one line in ``NETWORKS``. A head turns the last layer's
-numbers into a law: one class in ``heads.py``, one line in ``HEADS``.
+To add one: one class in ``ensembles.py``, one line in ``NETWORKS``. A head turns the
+last layer's numbers into a distribution: one class in ``heads.py``, one line in
+``HEADS``.
 """
 
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ HEADS: "Table[Callable[..., Head]]" = Table(
 NETWORKS: "Table[Callable[..., Network]]" = Table(
     "network",
     {
-        "deep_ensemble": f"{__name__}.deep_ensemble:DeepEnsemble",
-        "mc_dropout": f"{__name__}.mc_dropout:MCDropout",
+        "deep_ensemble": f"{__name__}.ensembles:DeepEnsemble",
+        "mc_dropout": f"{__name__}.ensembles:MCDropout",
     },
 )

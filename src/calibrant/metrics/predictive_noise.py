@@ -19,8 +19,8 @@ from calibrant.metrics.noise import (
     metric_name,
 )
 from calibrant.metrics.target_grid import TargetGrid
-from calibrant.regularizers.cramer_von_mises import cramer_von_mises
-from calibrant.regularizers.cumulative_kl import cumulative_kl
+from calibrant.regularizers.divergences import cramer_von_mises
+from calibrant.regularizers.divergences import cumulative_kl
 
 __all__ = ["predictive_noise_floor"]
 

@@ -1,11 +1,10 @@
 from .data import TrainingData as TrainingData
 from .history import DivergedError as DivergedError
+from .history import EpochLogger as EpochLogger
 from .history import EpochState as EpochState
 from .history import History as History
 from .history import InterruptedWarning as InterruptedWarning
-from .loggers import MLflowLogger as MLflowLogger
-from .loggers import TensorBoardLogger as TensorBoardLogger
 from .loop import train as train
-from .losses import beta_nll as beta_nll
 from .recipe import SCHEDULES as SCHEDULES
 from .recipe import Recipe as Recipe
+from .recipe import beta_nll as beta_nll

@@ -57,18 +57,15 @@ class TrainingData:
         _check_rows(self.rows, members, n, name="rows")
         if self.held_out is not None:
             _check_rows(self.held_out, members, n, name="held_out")
-        if self.weights is not None:
-            self._check_weights(self.weights)
-
-    def _check_weights(self, weights: Tensor) -> None:
-        if weights.shape != (len(self.x),):
+        weights = self.weights
+        if weights is None:
+            return
+        if weights.shape != (n,) or not (weights.isfinite() & (weights >= 0)).all():
             raise InputError(
-                f"weights must have shape ({len(self.x)},), one for each row of x, "
-                f"got {tuple(weights.shape)}."
+                f"weights must have shape ({n},), one for each row of x, and be finite "
+                f"and at least 0, got {weights!r}."
             )
-        if not (torch.isfinite(weights) & (weights >= 0)).all():
-            raise InputError("weights must be finite and at least 0.")
-        if not all(weights[each].sum() > 0 for each in self.rows):
+        if not all(weights[own].sum() > 0 for own in self.rows):
             raise InputError(
                 "weights must be above 0 for at least one row of each member: one has "
                 "nothing to learn from."
@@ -80,8 +77,8 @@ class TrainingData:
         return TrainingData(
             x=self.x.to(device),
             y=self.y.to(device),
-            rows=[each.to(device) for each in self.rows],
-            held_out=held_out and [each.to(device) for each in held_out],
+            rows=[own.to(device) for own in self.rows],
+            held_out=held_out and [own.to(device) for own in held_out],
             weights=None if weights is None else weights.to(device),
         )
 
@@ -91,14 +88,14 @@ class TrainingData:
         Each member draws from a source of its own, so that its order does not depend
         on how many rows the others have.
         """
-        longest = max(len(each) for each in self.rows)
+        longest = max(len(own) for own in self.rows)
         seeds = torch.randint(2**62, (len(self.rows),), generator=generator).tolist()
         orders = []
-        for each, seed in zip(self.rows, seeds, strict=True):
-            own = torch.Generator().manual_seed(seed)
+        for own, seed in zip(self.rows, seeds, strict=True):
+            source = torch.Generator().manual_seed(seed)
             drawn = [
-                each[torch.randperm(len(each), generator=own).to(each.device)]
-                for _ in range(-(-longest // len(each)))
+                own[torch.randperm(len(own), generator=source).to(own.device)]
+                for _ in range(-(-longest // len(own)))
             ]
             orders.append(torch.cat(drawn)[:longest])
         return torch.stack(orders)
@@ -113,12 +110,11 @@ class TrainingData:
         """
         # An index of two axes takes several times as long as one of one axis.
         x = self.x.index_select(0, rows.reshape(-1))
-        x = x.view(*rows.shape, self.x.shape[1])
-        return x, self.y.gather(1, rows)
+        return x.view(*rows.shape, self.x.shape[1]), self.y.gather(1, rows)
 
     def ranges(self) -> Tensor:
         """Range of each input over each member's rows, shape ``(members, 1, d)``."""
-        spans = [self.x[each].amax(0) - self.x[each].amin(0) for each in self.rows]
+        spans = [self.x[own].amax(0) - self.x[own].amin(0) for own in self.rows]
         return torch.stack(spans).unsqueeze(1)
 
     def member_weights(self) -> Tensor | None:
@@ -126,18 +122,18 @@ class TrainingData:
         weights = self.weights
         if weights is None:
             return None
-        return torch.stack([weights / weights[each].mean() for each in self.rows])
+        return torch.stack([weights / weights[own].mean() for own in self.rows])
 
 
 def _check_rows(rows: Sequence[Tensor], members: int, n: int, *, name: str) -> None:
-    if len(rows) != members or min(len(each) for each in rows) < 1:
+    if len(rows) != members or min(len(own) for own in rows) < 1:
         raise InputError(
             f"{name} must hold at least one row for each of the {members} members, got "
-            f"{[len(each) for each in rows]} rows."
+            f"{[len(own) for own in rows]} rows."
         )
-    for each in rows:
-        if each.dtype != torch.long or each.min() < 0 or each.max() >= n:
+    for own in rows:
+        if own.dtype != torch.long or own.min() < 0 or own.max() >= n:
             raise InputError(
                 f"{name} must hold numbers of rows, int64 from 0 to {n - 1}, got "
-                f"{each.dtype} from {each.min().item()} to {each.max().item()}."
+                f"{own.dtype} from {own.min().item()} to {own.max().item()}."
             )

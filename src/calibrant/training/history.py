@@ -1,10 +1,18 @@
-"""What a training tells: epoch by epoch, and when it goes wrong."""
+"""What a training reports: epoch by epoch, at its end, and when it goes wrong."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import nn
 
-__all__ = ["DivergedError", "EpochState", "History", "InterruptedWarning"]
+__all__ = [
+    "DivergedError",
+    "EpochLogger",
+    "EpochState",
+    "History",
+    "InterruptedWarning",
+]
 
 
 class DivergedError(RuntimeError):
@@ -62,11 +70,6 @@ class History:
         For each member the epoch, from 1, whose weights it has.
     interrupted
         Whether it was ended by hand.
-
-    Examples
-    --------
-    >>> History().interrupted
-    False
     """
 
     loss: list[float] = field(default_factory=list)
@@ -84,3 +87,57 @@ class History:
             self.held_out_score.append(state.held_out_score)
         if state.held_out_calibration_error is not None:
             self.held_out_calibration_error.append(state.held_out_calibration_error)
+
+
+class EpochLogger:
+    """Callback that passes the numbers of each epoch to an experiment tracker.
+
+    It logs ``loss``, ``regularizer``, ``held_out/score`` and, side by side,
+    ``held_out/calibration_error`` and ``held_out/calibration_floor``: what members that
+    are perfectly calibrated show on as many rows. One ``fit`` may train several times
+    (each strength of ``"auto"``): the steps go on from one training to the next, and
+    ``training`` counts them. Copies, as ``sklearn.base.clone`` makes them, share the
+    steps. The trained model stays the same bit for bit.
+
+    Parameters
+    ----------
+    log
+        Called as ``log(name, value, step)``. For TensorBoard
+        ``SummaryWriter("runs").add_scalar``, for MLflow ``lambda name, value, step:
+        mlflow.log_metric(name, value, step=step)``, for Weights & Biases ``lambda
+        name, value, step: wandb.log({name: value}, step=step)``.
+
+    Examples
+    --------
+    >>> logger = EpochLogger(print)
+    >>> numbers = dict(loss=1.5, regularizer=0.25, network=nn.Identity())
+    >>> none = dict(held_out_score=None, held_out_calibration_error=None)
+    >>> logger(EpochState(epoch=1, epochs=9, **numbers, **none))
+    loss 1.5 1
+    regularizer 0.25 1
+    training 1 1
+    """
+
+    def __init__(self, log: Callable[[str, float, int], object]) -> None:
+        self.log = log
+        self._training = self._before = self._last = 0
+
+    def __call__(self, state: EpochState) -> None:
+        """Log the numbers of an epoch."""
+        if state.epoch == 1:
+            self._training, self._before = self._training + 1, self._last
+        self._last = self._before + state.epoch
+        numbers = {
+            "loss": state.loss,
+            "regularizer": state.regularizer,
+            "held_out/score": state.held_out_score,
+            "held_out/calibration_error": state.held_out_calibration_error,
+            "held_out/calibration_floor": state.held_out_calibration_floor,
+            "training": self._training,
+        }
+        for name, value in numbers.items():
+            if value is not None:
+                self.log(name, value, self._last)
+
+    def __deepcopy__(self, _: dict[int, Any]) -> "EpochLogger":
+        return self

@@ -6,36 +6,31 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 
 import numpy as np
+from torch import Tensor
 
 from calibrant._checks import InputError, check_positive
 from calibrant._table import Table
 from calibrant.contracts import Regularizer, Sorter
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
 from calibrant.scores import Score
 
-__all__ = ["SCHEDULES", "Recipe", "Schedule"]
+__all__ = ["SCHEDULES", "Recipe", "Schedule", "beta_nll"]
 
 #: Share of the training that is done, in [0, 1], to a factor of the learning rate.
 Schedule = Callable[[float], float]
 
-#: What a training can group rows by; it hands no features to a regularizer.
+#: What a training can group rows by; it passes no features to a regularizer.
 _KEYS = ("spread", "mean")
 
 
 def constant(share: float) -> float:  # noqa: ARG001  (a schedule takes it)
-    """Keep the learning rate as it is.
-
-    Examples
-    --------
-    >>> constant(0.7)
-    1.0
-    """
+    """Keep the learning rate as it is."""
     return 1.0
 
 
 def cosine(share: float) -> float:
-    r"""Lower the learning rate to 0 along half a cosine.
-
-    .. math:: \frac{1 + \cos(\pi s)}{2}
+    r"""Lower the learning rate to 0 along half a cosine, :math:`(1 + \cos \pi s) / 2`.
 
     Examples
     --------
@@ -46,13 +41,7 @@ def cosine(share: float) -> float:
 
 
 def warm_cosine(share: float) -> float:
-    """Raise the learning rate over the first twentieth, then as ``cosine``.
-
-    Examples
-    --------
-    >>> warm_cosine(0.0), round(warm_cosine(0.5), 6)
-    (0.05, 0.5)
-    """
+    """Raise the learning rate over the first twentieth, then as ``cosine``."""
     return min(1.0, 20 * share + 0.05) * cosine(share)
 
 
@@ -60,6 +49,35 @@ SCHEDULES: Table[Schedule] = Table(
     "schedule",
     {name: f"{__name__}:{name}" for name in ("constant", "cosine", "warm_cosine")},
 )
+
+
+def beta_nll(
+    distribution: AbstractDistribution, y: Tensor, *, beta: float = 0.5
+) -> Tensor:
+    r"""Negative log-likelihood times the variance to the power :math:`\beta`.
+
+    .. math:: -\sigma^{2\beta} \log p(y)
+
+    The factor has no gradient. It gives back the weight that the likelihood takes from
+    rows with a large predicted spread, and so keeps the mean from being neglected.
+    Not a proper score: for training only.
+
+    Parameters
+    ----------
+    distribution
+        Of each row, or anything that ``as_distribution`` takes; shape ``(..., n)``.
+    y
+        Targets of the same shape.
+    beta
+        0 is the likelihood; with 1 the mean of a Gaussian learns as under the squared
+        error.
+
+    References
+    ----------
+    Seitzer, Tavakoli, Antic and Martius (2022), arXiv:2203.09168.
+    """
+    predicted = as_distribution(distribution)
+    return -predicted.log_prob(y) * predicted.variance.detach() ** beta
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +90,7 @@ class Recipe:
     ----------
     score
         :math:`s`: a name from ``SCORES``, ``"beta_nll"`` (Seitzer et al. 2022), or a
-        function of law and targets.
+        function of distribution and targets.
     regularizer
         :math:`R`: a name from ``REGULARIZERS``, or a function of PIT values.
     strength
@@ -87,9 +105,7 @@ class Recipe:
         Train half on rows that were moved by this share of each input's range, in the
         direction that raises the score most (FGSM). 0 for none; the paper's is 0.01.
         The loss is then the mean of that of both halves, and the regularizer looks at
-        the unmoved rows alone: :math:`\frac12 (s + \lambda R) + \frac12 s'`. So
-        :math:`\lambda` weighs half as much against the score as without; double the
-        strength to make up for it.
+        the unmoved rows alone: :math:`\frac12 (s + \lambda R) + \frac12 s'`.
     epochs, batch_size
         Passes over the rows, and rows of each step. A short last batch is kept.
     optimizer
@@ -135,13 +151,19 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "patience"):
-            _check_count(getattr(self, name), name)
-        for name in ("learning_rate", "gradient_clip"):
             value = getattr(self, name)
-            if value is not None:
-                check_positive(value, name=name)
+            whole = isinstance(value, Integral) and int(value) >= 1
+            if not whole and not (value is None and name == "patience"):
+                raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
+        check_positive(self.learning_rate, name="learning_rate")
+        if self.gradient_clip is not None:
+            check_positive(self.gradient_clip, name="gradient_clip")
         for name in ("weight_decay", "adversarial", "strength"):
-            _check_not_negative(getattr(self, name), name)
+            values = np.asarray(getattr(self, name), dtype=float)
+            if values.ndim > 1 or not (np.isfinite(values) & (values >= 0)).all():
+                raise InputError(
+                    f"{name} must be finite and at least 0, got {getattr(self, name)}."
+                )
         if self.optimizer not in ("adam", "adamw"):
             raise InputError(
                 f'optimizer must be "adam" or "adamw", got {self.optimizer!r}.'
@@ -155,16 +177,4 @@ class Recipe:
     @classmethod
     def names(cls) -> list[str]:
         """List the names of all choices."""
-        return [field.name for field in fields(cls)]
-
-
-def _check_count(value: object, name: str) -> None:
-    whole = isinstance(value, Integral) and int(value) >= 1
-    if not whole and not (value is None and name == "patience"):
-        raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
-
-
-def _check_not_negative(value: float | Sequence[float], name: str) -> None:
-    values = np.asarray(value, dtype=float)
-    if values.ndim > 1 or not (np.isfinite(values) & (values >= 0)).all():
-        raise InputError(f"{name} must be finite and at least 0, got {value}.")
+        return [choice.name for choice in fields(cls)]

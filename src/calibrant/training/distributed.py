@@ -2,10 +2,9 @@
 
 import atexit
 import hashlib
-import inspect
 import multiprocessing
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Any
@@ -13,10 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, distributed, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from calibrant._checks import InputError
-from calibrant._distributed import Group, collective
+from calibrant._distributed import collective
 
 __all__ = ["Team", "fingerprint_of", "join_team", "local_device", "plain"]
 
@@ -32,36 +30,26 @@ class Team:
     All of them hold the same rows, draw the same orders and see the same held-out
     rows. A step's gradient is that of the whole batch, so that the weights are those of
     one process that learns alone, to rounding.
-
-    Parameters
-    ----------
-    group
-        A process group; None for all processes.
     """
 
-    def __init__(self, group: Group = None) -> None:
-        self.group = group
-        self.rank: int = distributed.get_rank(group)
-        self.size: int = distributed.get_world_size(group)
+    def __init__(self) -> None:
+        self.rank: int = distributed.get_rank()
+        self.size: int = distributed.get_world_size()
 
-    def wrapped(self, network: nn.Module, *, stacked: bool) -> nn.Module:
-        """Return the network as one whose gradients are means over the processes."""
-        device = next(network.parameters()).device
-        options: dict[str, Any] = {"process_group": self.group}
-        if device.type == "cuda":
-            options["device_ids"] = [device]
-        # A stack's buffers never change; those of other modules may.
-        known = inspect.signature(DistributedDataParallel).parameters
-        new, old = "forward_sync_buffers", "broadcast_buffers"  # torch 2.13 renamed it
-        options[new if new in known else old] = not stacked
-        with collective("begin a training"):
-            return DistributedDataParallel(network, **options)
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes the first one's numbers."""
+        with torch.no_grad():
+            for values in tensors:
+                values.copy_(self.agreed(values))
 
-    def share_buffers(self, network: nn.Module) -> None:
-        """Give all processes the first one's running statistics."""
-        for name, each in network.named_buffers():
-            with torch.no_grad():
-                network.get_buffer(name).copy_(self.agreed(each))
+    def average(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Replace gradients by their means over the processes, in one message."""
+        zeros = torch.zeros_like
+        found = [zeros(part) if part.grad is None else part.grad for part in parameters]
+        joined = self.mean(torch.cat([gradient.reshape(-1) for gradient in found]))
+        pieces = joined.split([part.numel() for part in parameters])
+        for part, mean in zip(parameters, pieces, strict=True):
+            part.grad = mean.view_as(part)
 
     def part(self, rows: Tensor) -> Tensor:
         """Return this process's part of a batch ``(members, b)``; it may be empty."""
@@ -70,18 +58,15 @@ class Team:
     def mean(self, values: Tensor) -> Tensor:
         """Mean over the processes, without a gradient."""
         total = values.detach().clone()
-        with collective("add up their losses"):
-            distributed.all_reduce(total, group=self.group)
+        with collective("join their losses and gradients"):
+            distributed.all_reduce(total)
         return total / self.size
 
     def agreed(self, values: Tensor) -> Tensor:
         """Return what the first process has, so that all decide alike."""
         result = values.detach().clone().contiguous()
-        first = 0
-        if self.group is not None:
-            first = distributed.get_global_rank(self.group, 0)
         with collective("agree on a decision"):
-            distributed.broadcast(result, src=first, group=self.group)
+            distributed.broadcast(result, src=0)
         return result
 
     def check_alike(self, fingerprint: int, *, name: str, device: torch.device) -> None:
@@ -89,8 +74,8 @@ class Team:
         own = torch.tensor([fingerprint], device=device)
         found = [torch.empty_like(own) for _ in range(self.size)]
         with collective(f"compare their {name}"):
-            distributed.all_gather(found, own, group=self.group)
-        others = [rank for rank, each in enumerate(found) if not each.equal(found[0])]
+            distributed.all_gather(found, own)
+        others = [rank for rank, their in enumerate(found) if not their.equal(found[0])]
         if others:
             raise InputError(
                 f"all processes must be given the same {name}: those of rank "
@@ -102,26 +87,17 @@ class Team:
 def join_team(device: str = "cpu") -> Team:
     """Return the team of all processes; make its group as torchrun says if need be.
 
-    Parameters
-    ----------
-    device
-        Where the networks are: decides on the backend of a new group.
+    ``device`` is where the networks are: it decides on the backend of a new group.
     """
     if not distributed.is_available():
         raise InputError("distributed=True needs a torch that is built with it.")
     if not distributed.is_initialized():
-        name = multiprocessing.current_process().name
-        if name != "MainProcess":
+        worker = multiprocessing.current_process().name
+        if worker != "MainProcess" or any(name not in os.environ for name in _TOLD):
             raise InputError(
-                f"distributed=True needs processes of torchrun, and this is {name}, "
-                "started by another. Use n_jobs=1, or call "
-                "torch.distributed.init_process_group() first."
-            )
-        missing = [name for name in _TOLD if name not in os.environ]
-        if missing:
-            raise InputError(
-                "distributed=True needs several processes, and this is one alone. "
-                "Start it with torchrun --nproc-per-node 2 YOUR_SCRIPT.py, or call "
+                "distributed=True needs several processes, each started by torchrun, "
+                f"and this one ({worker}) is not. Start it with torchrun "
+                "--nproc-per-node 2 YOUR_SCRIPT.py and n_jobs=1, or call "
                 "torch.distributed.init_process_group() first."
             )
         backend = "nccl" if device.startswith("cuda") else "gloo"
@@ -140,17 +116,15 @@ def _leave() -> None:
 
 def local_device(device: str) -> str:
     """Give each process of a machine a GPU of its own."""
-    if device == "cuda":
-        return f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    return device
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device == "cuda" else device
 
 
 def fingerprint_of(*parts: Any) -> int:  # noqa: ANN401  (arrays, texts, numbers, None)
     """A number that differs when a part does."""
     digest = hashlib.blake2b(digest_size=7)  # fits into 63 bits
-    for each in parts:
-        array = np.ascontiguousarray(each) if hasattr(each, "shape") else None
-        digest.update(repr(each if array is None else array.shape).encode())
+    for part in parts:
+        array = np.ascontiguousarray(part) if hasattr(part, "shape") else None
+        digest.update(repr(part if array is None else array.shape).encode())
         if array is not None:
             numeric = array.dtype.kind in "biuf"
             digest.update(array.data if numeric else repr(array.tolist()).encode())

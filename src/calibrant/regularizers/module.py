@@ -1,0 +1,318 @@
+"""The regularizer as a module: one line in any training loss."""
+
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from calibrant._checks import (
+    ArrayLike,
+    InputError,
+    as_float_tensor,
+    as_pit,
+    as_target,
+    check_rows_last,
+    check_shapes,
+    find_part,
+)
+from calibrant._distributed import Group, announced, gather_rows, gathers
+from calibrant.contracts import PitValues, Regularizer, Sorter
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.regularizers import REGULARIZERS, STRENGTHS
+from calibrant.regularizers._fused import gaussian_cumulative_kl
+from calibrant.regularizers.divergences import cumulative_kl
+from calibrant.sorting import SORTERS
+
+__all__ = ["QuantileRegularizer", "full_precision"]
+
+
+class QuantileRegularizer(nn.Module):
+    r"""Quantile regularization of any model that predicts a distribution.
+
+    .. math:: \mathcal{L} = \mathrm{NLL} + \lambda \, R(F_1(y_1), \dots, F_n(y_n)) .
+
+    Parameters
+    ----------
+    regularizer
+        A name from ``REGULARIZERS`` or a function of PIT values ``(..., n) -> (...)``.
+    strength
+        :math:`\lambda \ge 0`; by default the one the entry is made for, 20 for
+        ``"cumulative_kl"``.
+    sort
+        A name from ``SORTERS`` or a function; the hard sort by default. For another
+        temperature pass ``functools.partial(neural_sort, temperature=0.01)``.
+    memory
+        Keep this many detached PIT values of earlier batches beside the current ones,
+        so that small batches still see a whole distribution. Used and filled in
+        training mode only. The gradient of the current rows is scaled up by
+        (n + kept) / n, so that the strength keeps its meaning.
+    dim
+        The axis of the rows. The default fits ``(n,)`` and stacks ``(members, n)``;
+        for several targets ``(n, targets)`` use 0.
+    validate
+        Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``. On a GPU that
+        waits for the device. Without it NaN in predictions or targets gives NaN.
+    distributed
+        Look at the rows of all processes of ``torch.distributed``: calibrated parts do
+        not make a calibrated whole. None does so in training mode with gradients if a
+        process group of two or more is initialized; True always; False never. Batches
+        may differ in size or be empty. All processes must call it equally often.
+    process_group
+        Which processes; None for all.
+
+    Notes
+    -----
+    Value and gradient of the cumulative KL are finite for a Gaussian in float32 up to
+    :math:`|z| = 10^6`; where the density underflows (:math:`|z| > 14`) the gradient is
+    exactly 0, and the NLL still pulls. Under autocast everything is computed in
+    float32. The cumulative KL of Gaussians takes a closed form, twice as fast or more.
+
+    With several processes each gets the value of the whole batch, and its own rows the
+    gradient of that times the number of processes: the mean over processes, which
+    ``DistributedDataParallel`` takes, is the gradient of the whole batch. The mean of a
+    loss over uneven batches is not that of the whole batch: weight it by ``processes *
+    n / N``. A process that ends gives the others a ``LostRankError``, one that hangs
+    likewise after the timeout of ``init_process_group``.
+
+    References
+    ----------
+    Utpala and Rai (2020), *Quantile Regularization*, arXiv:2002.12860.
+
+    Examples
+    --------
+    >>> import torch
+    >>> regularizer = QuantileRegularizer()
+    >>> mean = torch.zeros(4, requires_grad=True)
+    >>> distribution = torch.distributions.Normal(mean, 1.0)
+    >>> y = torch.tensor([2.0, 1.0, 3.0, 2.0])
+    >>> nll = -distribution.log_prob(y).mean()
+    >>> loss = nll + regularizer(distribution, y)
+    >>> loss.backward()
+    >>> bool((mean.grad < 0).all())  # both terms ask for a larger mean
+    True
+    """
+
+    _recent: Tensor | None
+
+    def __init__(
+        self,
+        regularizer: str | Regularizer = "cumulative_kl",
+        *,
+        strength: float | None = None,
+        sort: str | Sorter | None = None,
+        memory: int = 0,
+        dim: int = -1,
+        validate: bool = True,
+        distributed: bool | None = None,
+        process_group: Group = None,
+    ) -> None:
+        super().__init__()
+        if memory < 0 or int(memory) != memory:
+            raise InputError(f"memory must be a whole number >= 0, got {memory}.")
+        self.strength = _checked_strength(regularizer, strength)
+        self.memory, self.dim, self.validate = memory, dim, validate
+        self.distributed, self.process_group = distributed, process_group
+        self._regularizer = _with_sort(regularizer, sort)
+        self._name = regularizer
+        # Not saved: a loaded model starts with an empty queue of any shape.
+        self.register_buffer("_recent", None, persistent=False)
+
+    def forward(
+        self,
+        prediction: Any,  # noqa: ANN401  (see the parameters)
+        y: ArrayLike | None = None,
+    ) -> Tensor:
+        """Return strength times the regularizer, shape ``(...)``.
+
+        Parameters
+        ----------
+        prediction
+            A torch distribution with a ``cdf``, one of ours, ``(mean, std)``, or PIT
+            values (then without ``y``); batch shape ``(..., n)``.
+        y
+            Targets of the same shape.
+        """
+        with full_precision(prediction, y):
+            value = self._fused(prediction, y)
+            if value is None:
+                value = self._remembering(self._rows(prediction, y)[0])
+        return value if self.strength == 1 else self.strength * value
+
+    def reset_memory(self) -> None:
+        """Forget the PIT values of earlier batches."""
+        self._recent = None
+
+    def extra_repr(self) -> str:
+        """Settings, for the printed module."""
+        settings = f"regularizer={self._name!r}, strength={self.strength:g}"
+        return f"{settings}, memory={self.memory}"
+
+    def _gathers(self) -> bool:
+        group = self.process_group
+        return gathers(self.distributed, training=self.training, group=group)
+
+    def _fused(self, prediction: object, y: ArrayLike | None) -> Tensor | None:
+        """The closed form of Gaussians, None where it does not apply."""
+        fits = self._regularizer is cumulative_kl and self.dim == -1
+        remembers = self.memory and self.training
+        # A compiler fuses by itself.
+        if not fits or remembers or torch.compiler.is_compiling() or self._gathers():
+            return None
+        if y is None or isinstance(prediction, Tensor | PitValues):
+            return None
+        distribution = as_distribution(prediction)
+        if type(distribution) is not Gaussian:
+            return None
+        target = self._checked_target(distribution, y)
+        value = gaussian_cumulative_kl(distribution.mean, distribution.stddev, target)
+        if self.validate and bool(value.isnan().any()):
+            _check_finite(distribution.cdf(target))
+        return value
+
+    def _rows(
+        self, prediction: object, y: ArrayLike | None, *more: Any
+    ) -> tuple[PitValues, Tensor]:
+        """PIT values ``(..., n)`` and keys ``(keys, ..., n)``, of all processes."""
+        if not self._gathers():
+            return self._own_rows(prediction, y, *more)
+        with announced(_device_of(prediction, y), self.process_group):
+            pit, keys = self._own_rows(prediction, y, *more, part=True)
+        values = torch.cat([torch.stack(list(pit)), keys])
+        single_rows = values.ndim < 3 or self.dim != -1 or not self.validate
+        joined = gather_rows(values, self.process_group, single_rows=single_rows)
+        fields = len(PitValues._fields)
+        return PitValues(*joined[:fields].unbind(0)), joined[fields:].detach()
+
+    def _own_rows(
+        self, prediction: object, y: ArrayLike | None, *, part: bool = False
+    ) -> tuple[PitValues, Tensor]:
+        pit, _ = self._pit(prediction, y, part=part)
+        return pit, pit.cdf.new_empty(0, *pit.cdf.shape)
+
+    def _pit(
+        self, prediction: Any, y: ArrayLike | None, *, part: bool
+    ) -> tuple[PitValues, AbstractDistribution | None]:
+        """PIT values with the rows on the last axis, and the distribution if any.
+
+        ``part`` says that these are some rows of a larger batch, maybe one or none.
+        """
+        distribution = None
+        if isinstance(prediction, Tensor | PitValues) != (y is None):
+            raise InputError(
+                f"got a {type(prediction).__name__} {'without' if y is None else 'and'}"
+                " y. Call regularizer(distribution, y), for instance with "
+                "torch.distributions.Normal(mean, std), or regularizer(pit)."
+            )
+        if y is None:
+            single = self.dim != -1 or not self.validate or part
+            pit = as_pit(prediction, validate=self.validate, single_rows=single)
+        else:
+            distribution = as_distribution(prediction)
+            pit = distribution.pit(self._checked_target(distribution, y, part=part))
+            learns = distribution._trained and torch.is_grad_enabled()
+            if learns and not pit.cdf.requires_grad:
+                raise InputError(
+                    "a regularizer needs a distribution whose cdf has a gradient, and "
+                    f"{distribution!r} has none: a step function of samples would "
+                    "silently train nothing. Predict means and spreads "
+                    "(GaussianMixture), or a QuantileTable."
+                )
+            if self.validate:
+                _check_finite(pit.cdf)
+        return pit.map(lambda values: values.movedim(self.dim, -1)), distribution
+
+    def _checked_target(
+        self, distribution: AbstractDistribution, y: ArrayLike, *, part: bool = False
+    ) -> Tensor:
+        """Targets that fit the distribution and make a batch of rows with it."""
+        target = as_target(y) if self.validate else as_float_tensor(y, name="y")
+        check_shapes(target.shape, distribution.batch_shape, name="y")
+        shape = max(target.shape, distribution.batch_shape, key=len)
+        if self.dim == -1 and self.validate and not part:
+            check_rows_last(shape, name="the distribution's batch shape")
+        if len(shape) == 0 or (shape.numel() == 0 and not part):
+            raise InputError(
+                "a regularizer compares many rows, got a distribution and a target of "
+                f"shape {tuple(shape)}. Give it the whole batch at once."
+            )
+        return target
+
+    def _remembering(self, pit: PitValues) -> Tensor:
+        """Value of the batch and of what is kept of earlier ones."""
+        if not (self.memory and self.training):
+            return self._regularizer(pit)
+        recent, joined = self._recent, pit
+        if recent is not None and recent.shape[1:-1] == pit.cdf.shape[:-1]:
+            pairs = zip(pit, recent.unbind(0), strict=True)
+            joined = PitValues(*(torch.cat(pair, -1) for pair in pairs))
+        value = self._regularizer(joined)
+        newest = torch.stack(list(joined))[..., : self.memory].detach()
+        # One diverged batch must not stay in the queue and spoil the next ones.
+        if newest.isfinite().all():
+            self._recent = newest
+        # Only the n current rows carry gradient, each with weight 1 / (n + kept).
+        scale = joined.cdf.shape[-1] / pit.cdf.shape[-1]
+        return value.detach() + scale * (value - value.detach())
+
+
+def _checked_strength(regularizer: str | Regularizer, strength: float | None) -> float:
+    """Return the given strength, else the one that the table's entry is made for."""
+    if strength is None:
+        if not isinstance(regularizer, str):
+            raise InputError(
+                "strength must be given with a regularizer of your own "
+                f"({regularizer!r}); only names have a default strength."
+            )
+        return STRENGTHS.get(regularizer, 1.0)
+    if not 0 <= float(strength) < float("inf"):
+        raise InputError(f"strength must be finite and at least 0, got {strength}.")
+    return float(strength)
+
+
+def _with_sort(
+    regularizer: str | Regularizer, sort: str | Sorter | None
+) -> Callable[[PitValues], Tensor]:
+    """Return the regularizer as a function of PIT values, its sort bound to it."""
+    function: Any = find_part(regularizer, REGULARIZERS, name="regularizer")
+    if sort is None:
+        return function  # type: ignore[no-any-return]
+    accepted = inspect.signature(function).parameters.get("sort")
+    if accepted is None:
+        raise InputError(
+            f"the regularizer {regularizer!r} does not sort, so sort={sort!r} has no "
+            "effect on it. Leave sort out."
+        )
+    sorter = find_part(sort, SORTERS, name="sort")
+    return function if accepted.default is sorter else partial(function, sort=sorter)
+
+
+def _device_of(prediction: object, y: ArrayLike | None) -> torch.device:
+    tensors = [part for part in (y, prediction) if isinstance(part, Tensor)]
+    return tensors[0].device if tensors else torch.device("cpu")
+
+
+def full_precision(
+    prediction: object, y: ArrayLike | None
+) -> AbstractContextManager[object]:
+    """Context that switches autocast off on the device of the batch."""
+    kind = _device_of(prediction, y).type
+    if not torch.is_autocast_enabled(kind):
+        return nullcontext()  # to enter autocast costs as much as several operations
+    return torch.autocast(device_type=kind, enabled=False)
+
+
+def _check_finite(cdf: Tensor) -> None:
+    """Refuse the PIT values of a model that diverged."""
+    bad = torch.isnan(cdf)
+    if bad.any():
+        raise InputError(
+            f"the predicted distribution must be finite: {int(bad.sum())} of "
+            f"{cdf.numel()} PIT values are NaN, most often because training diverged. "
+            "Lower the learning rate, clip gradients, or look for NaN in the inputs."
+        )
