@@ -1,19 +1,21 @@
 """Watch the calibration of each epoch in TensorBoard.
 
-It needs ``pip install 'calibrant[tensorboard]'``. Run it with ``python
+It needs ``pip install tensorboard``. Run it with ``python
 examples/log_to_tensorboard.py`` and look at the curves with ``tensorboard --logdir
-runs``: each strength is a run of its own, then the model with the chosen one, whose
+runs``: one training after the other, at last the model with the chosen strength, whose
 held-out calibration error stands beside what a perfectly calibrated model would show.
 """
 
-from calibrant import CalibratedRegressor
+from torch.utils.tensorboard import SummaryWriter
+
+from calibrant import CalibratedRegressor, EpochLogger
 from calibrant.data import load
-from calibrant.training import TensorBoardLogger
 
 
 def main() -> None:
     """Choose one of two strengths, and measure the model on rows that are new."""
     arm = load("kin8nm")
+    writer = SummaryWriter("runs")
     model = CalibratedRegressor(
         members=1,
         epochs=20,
@@ -21,10 +23,11 @@ def main() -> None:
         held_out_share=0.4,
         strength="auto",
         strength_grid=(0.0, 5.0),
-        callbacks=[TensorBoardLogger("runs")],
+        callbacks=[EpochLogger(writer.add_scalar)],
         random_state=1,
     )
     model.fit(arm.x[:3000], arm.y[:3000])
+    writer.close()
     card = model.evaluate(arm.x[4000:4500], arm.y[4000:4500])
     print(f"strength {model.strength_}: {card.verdict()}")
 

@@ -29,11 +29,11 @@ from .estimators.table_model import TableModel as TableModel
 from .learners import HEADS as HEADS
 from .learners import NETWORKS as NETWORKS
 from .learners.ensembles import DeepEnsemble as DeepEnsemble
+from .learners.ensembles import MCDropout as MCDropout
 from .learners.heads import GaussianHead as GaussianHead
 from .learners.heads import GaussianMixtureHead as GaussianMixtureHead
 from .learners.heads import LaplaceHead as LaplaceHead
 from .learners.heads import StudentTHead as StudentTHead
-from .learners.ensembles import MCDropout as MCDropout
 from .learners.mlp import MLPStack as MLPStack
 from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
@@ -114,21 +114,21 @@ from .recalibration.scale import ScaleRecalibrator as ScaleRecalibrator
 from .recalibration.smooth import SmoothRecalibrator as SmoothRecalibrator
 from .regularizers import REGULARIZERS as REGULARIZERS
 from .regularizers import STRENGTHS as STRENGTHS
-from .regularizers.divergences import beta_kernel_entropy as beta_kernel_entropy
 from .regularizers.conditional import ConditionalRegularizer as ConditionalRegularizer
+from .regularizers.divergences import beta_kernel_entropy as beta_kernel_entropy
 from .regularizers.divergences import cramer_von_mises as cramer_von_mises
+from .regularizers.divergences import cumulative_kl as cumulative_kl
 from .regularizers.divergences import (
     cumulative_kl_divergence as cumulative_kl_divergence,
 )
 from .regularizers.divergences import (
     cumulative_residual_entropy as cumulative_residual_entropy,
 )
-from .regularizers.divergences import cumulative_kl as cumulative_kl
 from .regularizers.divergences import expected_cumulative_kl as expected_cumulative_kl
 from .regularizers.divergences import kernel_calibration as kernel_calibration
-from .regularizers.module import QuantileRegularizer as QuantileRegularizer
 from .regularizers.divergences import quantile_distance as quantile_distance
 from .regularizers.divergences import spacing_entropy as spacing_entropy
+from .regularizers.module import QuantileRegularizer as QuantileRegularizer
 from .scores import SCORES as SCORES
 from .scores import absolute_error as absolute_error
 from .scores import crps as crps

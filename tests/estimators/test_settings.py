@@ -235,16 +235,16 @@ def test_one_interrupt_is_enough_for_all_modules() -> None:
 
 
 def test_dropout_is_judged_with_its_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrant.training import _trainer
+    from calibrant.training.loop import Trainer
 
     modes: list[bool] = []
-    known = _trainer.Trainer._score_and_pit
+    known = Trainer._score_and_pit
 
     def watched(self: Any, *given: Any) -> Any:
         modes.append(self.network.training)
         return known(self, *given)
 
-    monkeypatch.setattr(_trainer.Trainer, "_score_and_pit", watched)
+    monkeypatch.setattr(Trainer, "_score_and_pit", watched)
     settings = CHEAP | {"recalibrate_on": "held_out"}
     CalibratedRegressor(**settings, network="mc_dropout").fit(X, Y)
     assert modes == [True, True]

@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 
 from calibrant import CalibratedRegressor, InputError
 from calibrant.estimators.side_by_side import fit_side_by_side
-from calibrant.training.loop import Trainer
 from calibrant.training.history import InterruptedWarning
+from calibrant.training.loop import Trainer
 
 random = np.random.default_rng(0)
 X = random.normal(size=(60, 3))

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import InputError
-from calibrant.learners._narrow import narrow_product
-from calibrant.learners.mlp import MLPStack, PiecewiseLinear
+from calibrant.learners.mlp import MLPStack, PiecewiseLinear, _NarrowProduct
 
 HIDDEN = (16, 8)
 
@@ -91,8 +90,8 @@ def test_one_member_is_an_ordinary_network_to_the_last_bits_of_float32() -> None
 def test_the_product_of_the_last_layer_is_the_plain_one(outputs: int) -> None:
     shapes = ((3, 1, outputs), (3, 7, 4), (3, 4, outputs))
     parts = [torch.randn(shape, requires_grad=True) for shape in shapes]
-    torch.testing.assert_close(narrow_product(*parts), torch.baddbmm(*parts))
-    assert torch.autograd.gradcheck(narrow_product, parts)
+    torch.testing.assert_close(_NarrowProduct.apply(*parts), torch.baddbmm(*parts))
+    assert torch.autograd.gradcheck(_NarrowProduct.apply, parts)
 
 
 def test_inputs_have_a_gradient(stack: MLPStack, x: Tensor) -> None:

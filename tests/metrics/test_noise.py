@@ -30,8 +30,7 @@ from calibrant.metrics.predictive_noise import predictive_noise_floor
 from calibrant.metrics.spread_noise import spread_noise_floors
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.metrics.variance import ence, uce
-from calibrant.regularizers.divergences import cramer_von_mises
-from calibrant.regularizers.divergences import cumulative_kl
+from calibrant.regularizers.divergences import cramer_von_mises, cumulative_kl
 
 # The paper's test folds, and the floors of its calibration error in percent.
 FLOORS = {

@@ -139,7 +139,7 @@ LAW = Gaussian(torch.zeros(8, dtype=torch.float64), torch.ones(8, dtype=torch.fl
         (
             {"by": ["features"]},
             (LAW, torch.zeros(8), torch.full((8, 1), torch.nan)),
-            r"got NaN in 8 of 8 values",
+            r"features must be finite: 8 of 8",
         ),
         ({}, (Gaussian([], []), []), r"shape \(0,\)"),
     ],

@@ -16,7 +16,7 @@ from calibrant import (
     calibration_error,
     nll,
 )
-from calibrant.training._early_stopping import held_out_calibration_error, padded
+from calibrant.training.loop import _calibration_error, _padded
 
 
 def split(tools: SimpleNamespace, members: int, **options: Any) -> Any:
@@ -95,12 +95,12 @@ def test_held_out_numbers_are_those_of_the_metrics(tools: SimpleNamespace) -> No
 def test_calibration_error_of_ragged_members() -> None:
     pit = torch.rand(3, 40)
     pit[0, :3] = torch.tensor([0.0, 1.0, 0.05])
-    rows, real = padded([torch.arange(40), torch.arange(7), torch.arange(23)])
-    error = held_out_calibration_error(pit.gather(1, rows), real)
+    rows, real = _padded([torch.arange(40), torch.arange(7), torch.arange(23)])
+    error = _calibration_error(pit.gather(1, rows), real)
     alone = [calibration_error(pit[i, :n]) for i, n in enumerate((40, 7, 23))]
     assert error == pytest.approx(sum(alone) / 3)
     # NaN lies below no level: all 20 gaps are whole.
-    lost = held_out_calibration_error(torch.full((1, 5), torch.nan), real[:1, :5])
+    lost = _calibration_error(torch.full((1, 5), torch.nan), real[:1, :5])
     assert lost == pytest.approx(sum((j / 20) ** 2 for j in range(1, 21)))
 
 

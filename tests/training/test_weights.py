@@ -91,7 +91,7 @@ def test_held_out_scores_are_weighted_too(tools: SimpleNamespace) -> None:
 @pytest.mark.parametrize(
     ("weights", "match"),
     [
-        (torch.ones(3), r"weights must have shape \(4,\), .* got \(3,\)"),
+        (torch.ones(3), r"weights must have shape \(4,\)"),
         (torch.tensor([1.0, -1, 1, 1]), "finite and at least 0"),
         (torch.tensor([1.0, torch.nan, 1, 1]), "finite and at least 0"),
         (torch.tensor([0.0, 0, 1, 1]), "at least one row of each member"),

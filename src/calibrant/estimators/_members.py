@@ -22,8 +22,7 @@ from calibrant.distributions.transformed import Transformed
 from calibrant.distributions.truncated import Truncated
 from calibrant.estimators._standardize import BLOCK
 from calibrant.learners import HEADS, NETWORKS
-from calibrant.learners.mlp import MLPStack, PiecewiseLinear
-from calibrant.learners.mlp import StandardizedInputs
+from calibrant.learners.mlp import MLPStack, PiecewiseLinear, StandardizedInputs
 from calibrant.transforms import TRANSFORMS
 
 __all__ = ["Architecture", "Members", "conditioned", "disagreement_of", "pooled_normal"]

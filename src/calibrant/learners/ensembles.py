@@ -18,8 +18,8 @@ __all__ = ["DeepEnsemble", "MCDropout"]
 class DeepEnsemble(nn.Module):
     """Deep ensemble: its prediction is the mixture of its members' distributions.
 
-    The members differ by their initial weights and the order of their batches. Their
-    adversarial training is a matter of the training, see ``Recipe.adversarial``.
+    The members differ by their initial weights and the order of their batches. For
+    adversarial training see ``Recipe.adversarial``.
 
     Parameters
     ----------
@@ -161,7 +161,9 @@ class MCDropout(DeepEnsemble):
         )
         self.passes = passes
         for layer, units in enumerate(hidden):
-            drawn = random_bytes((members, passes, units), generator, torch.device("cpu"))
+            drawn = random_bytes(
+                (members, passes, units), generator, torch.device("cpu")
+            )
             self.register_buffer(f"masks_{layer}", drawn >= self.stack.threshold)
 
     def deterministic(self) -> MLPStack:

@@ -1,8 +1,8 @@
 """Heads: the last layer's numbers as distributions, ``(..., size) -> (...)``.
 
-All of them give spreads of ``floor + (1 - floor) * softplus(raw)``. The paper's floor
-is 0.1 of the target's standard deviation, which keeps training tame and makes a model
-of clean data under-confident; a floor near 0 lets the data decide.
+All of them give spreads of ``floor + (1 - floor) * softplus(raw)``, in standard
+deviations of the target. The paper's floor is 0.1, which keeps training tame and makes
+a model of clean data under-confident; a floor near 0 lets the data decide.
 """
 
 from torch import Tensor
@@ -46,11 +46,6 @@ class _Head:
 class GaussianHead(_Head):
     """Two numbers as a normal distribution: its mean, and its spread.
 
-    Parameters
-    ----------
-    floor
-        Least spread, in standard deviations of the target.
-
     Examples
     --------
     >>> import torch
@@ -68,13 +63,7 @@ class GaussianHead(_Head):
 
 
 class LaplaceHead(_Head):
-    """Two numbers as a Laplace distribution: its location, and its scale.
-
-    Parameters
-    ----------
-    floor
-        Least scale, in standard deviations of the target.
-    """
+    """Two numbers as a Laplace distribution: its location, and its scale."""
 
     size = 2
 
@@ -88,11 +77,6 @@ class StudentTHead(_Head):
     """Three numbers as Student's t: location, scale, degrees of freedom above 2.
 
     Above 2, so that the variance exists; a new network starts near 7.
-
-    Parameters
-    ----------
-    floor
-        Least scale, in standard deviations of the target.
     """
 
     size = 3
@@ -111,15 +95,6 @@ class StudentTHead(_Head):
 class GaussianMixtureHead(_Head):
     """Three numbers for each component: its mean, its spread, its weight.
 
-    Parameters
-    ----------
-    floor
-        Least spread of a component, in standard deviations of the target.
-    components
-        Number of normal distributions.
-
-    References
-    ----------
     Bishop (1994), *Mixture Density Networks*.
     """
 
@@ -130,7 +105,7 @@ class GaussianMixtureHead(_Head):
         self.components, self.size = components, 3 * components
 
     def __call__(self, raw: Tensor) -> GaussianMixture:
-        """Turn ``(..., 3 * components)`` into distributions of batch shape ``(...)``."""
+        """Turn ``(..., 3 * components)`` into distributions ``(...)``."""
         first = raw.movedim(-1, 0)
         means, spreads, weights = first.reshape(3, self.components, *raw.shape[:-1])
         return GaussianMixture(means, self._spread(spreads), weights.softmax(0))

@@ -26,8 +26,7 @@ class PiecewiseLinear(nn.Module):
         \frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\right) ,
 
     where the first goes on below its bin and the last above it, by two widths of the
-    bin at most. A network bends at its kinks; so its first layer starts with kinks
-    where the rows are. Beside them the network sees the feature itself.
+    bin at most: the first layer starts with kinks where the rows are.
 
     Parameters
     ----------
@@ -92,12 +91,9 @@ class PiecewiseLinear(nn.Module):
 class MLPStack(nn.Module):
     r"""Independent multilayer perceptrons of one shape, with a leading member axis.
 
-    One batched matrix product serves all members, which small networks need: alone,
-    each spends most of its time waiting for the next operation to start. A member's
-    numbers depend on nothing of the others.
-
-    Each member standardizes its inputs by its own center and scale, so that members
-    may learn from different rows.
+    One batched matrix product serves all members: alone, a small network spends most
+    of its time waiting for the next operation to start. A member's numbers depend on
+    nothing of the others; each standardizes its inputs by its own center and scale.
 
     Parameters
     ----------
@@ -250,20 +246,10 @@ class MLPStack(nn.Module):
     def thinned(self, masks: Sequence[Tensor]) -> "MLPStack":
         """Make the stack of all members under all given dropout masks.
 
-        A network with its units dropped is a smaller network: with the masks fixed, T
-        passes of a member are T networks without dropout, and a prediction is one
-        function of the features, however the rows are cut into chunks.
-
-        Parameters
-        ----------
-        masks
-            For each hidden layer the units that are kept, shape
-            ``(members, passes, units)``.
-
-        Returns
-        -------
-        MLPStack
-            ``members * passes`` networks, the passes of a member side by side.
+        With the masks fixed, T passes of a member are T networks without dropout, and a
+        prediction is one function of the features. ``masks`` are for each hidden layer
+        the units that are kept, ``(members, passes, units)``; the passes of a member
+        stand side by side.
         """
         passes = masks[0].shape[1]
         members = torch.arange(self.members, device=self.center.device)

@@ -30,8 +30,11 @@ from calibrant.metrics.calibration import (
     expected_calibration_error,
 )
 from calibrant.metrics.miscalibration import integrated_squares
-from calibrant.regularizers.divergences import expected_cramer_von_mises
-from calibrant.regularizers.divergences import cumulative_kl, expected_cumulative_kl
+from calibrant.regularizers.divergences import (
+    cumulative_kl,
+    expected_cramer_von_mises,
+    expected_cumulative_kl,
+)
 
 __all__ = [
     "NoiseFloor",

@@ -19,8 +19,7 @@ from calibrant.metrics.noise import (
     metric_name,
 )
 from calibrant.metrics.target_grid import TargetGrid
-from calibrant.regularizers.divergences import cramer_von_mises
-from calibrant.regularizers.divergences import cumulative_kl
+from calibrant.regularizers.divergences import cramer_von_mises, cumulative_kl
 
 __all__ = ["predictive_noise_floor"]
 

@@ -1,8 +1,4 @@
-"""The cumulative KL of Gaussian distributions with its gradient in closed form.
-
-Its plain form, ``cumulative_kl(Gaussian(mean, stddev).pit(y))``, is the reference in
-the tests; both agree to rounding. A training step spends a third of the time here.
-"""
+"""The cumulative KL of Gaussian distributions with its gradient in closed form."""
 
 import math
 from functools import lru_cache
@@ -34,7 +30,8 @@ def gaussian_cumulative_kl(mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:
         \frac{\partial\, \mathrm{CKL}_n}{\partial z_i}
             = \frac{\varphi(z_i)}{n} \bigl(n c_{k(i)} - 1 - \ln S_i\bigr) ,
 
-    and rows with equal :math:`z` share the mean of their factors.
+    and rows with equal :math:`z` share the mean of their factors. The plain form is
+    the reference in the tests: both agree to rounding.
 
     Examples
     --------
@@ -48,7 +45,7 @@ def gaussian_cumulative_kl(mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:
 
 
 class _GaussianCumulativeKl(torch.autograd.Function):
-    """The value ``(...)``; the slope ``(..., n)`` by the mean is found along with it."""
+    """The value ``(...)``; the slope ``(..., n)`` is found along with it."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:  # noqa: ANN401
@@ -81,8 +78,9 @@ class _GaussianCumulativeKl(torch.autograd.Function):
             mean, stddev, y = aliases = [part.view_as(part) for part in inputs]
             value = cumulative_kl(Gaussian(mean, stddev).pit(y))
             learned = [part for part, want in zip(aliases, wanted, strict=True) if want]
-            found = torch.autograd.grad(value, learned, gradient, create_graph=True)
-            rest = iter(found)
+            rest = iter(
+                torch.autograd.grad(value, learned, gradient, create_graph=True)
+            )
             return tuple(next(rest) if want else None for want in wanted)
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
         by_mean = slope * gradient.unsqueeze(-1)

@@ -1,6 +1,6 @@
 """Calibration within groups of alike predictions, as a training loss."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,14 @@ class ConditionalRegularizer(QuantileRegularizer):
 
     A model can have uniform PIT values over all rows and still be over-confident where
     it predicts a small spread and timid where it predicts a large one. Distribution
-    calibration (Song et al. 2019) asks for uniform PIT values given what was predicted.
-    This wraps any regularizer :math:`R`: for each key the rows are sorted by its
-    detached value and cut into :math:`G` groups of equal size,
+    calibration asks for uniform PIT values given what was predicted: for each key the
+    rows are sorted by its detached value and cut into :math:`G` groups of equal size,
 
     .. math::
         R_G(u) = \frac{1}{K} \sum_{k=1}^K \sum_{g=1}^G \frac{n_{kg}}{n}
-                 R\bigl(\{u_i : i \in \text{group } g \text{ of key } k\}\bigr) ,
+                 R\bigl(\{u_i : i \in \text{group } g \text{ of key } k\}\bigr) .
 
-    in one vectorized call. At perfect calibration the value is the expectation of
-    :math:`R` for :math:`n / G` rows.
+    At perfect calibration it is the expectation of :math:`R` for :math:`n / G` rows.
 
     Parameters
     ----------
@@ -49,9 +47,7 @@ class ConditionalRegularizer(QuantileRegularizer):
 
     References
     ----------
-    Song, Diethe, Kull and Flach (2019), *Distribution Calibration for Regression*,
-    arXiv:1905.06023. Utpala and Rai (2020), section 5, names a trainable loss for it
-    as future work.
+    Song, Diethe, Kull and Flach (2019), *Distribution Calibration for Regression*.
 
     Examples
     --------
@@ -165,17 +161,9 @@ class ConditionalRegularizer(QuantileRegularizer):
         """Mean over the groups of rows in order, ``(keys, ..., n) -> (keys, ...)``."""
         n = ordered.cdf.shape[-1]
         groups = max(1, min(self.groups, n // self.smallest_group))
-        size, larger = divmod(n, groups)
-        # The first `larger` groups have one row more, so that no row is left out.
-        cut = larger * (size + 1)
+        cut = [values.tensor_split(groups, -1) for values in ordered]
         total = torch.zeros_like(ordered.cdf[..., 0])
-        for start, end, rows in ((0, cut, size + 1), (cut, n, size)):
-            if end > start:
-                chosen = ordered.map(_groups_of(start, end, rows))
-                total = total + self._regularizer(chosen).sum(-1) * (rows / n)
+        for part in zip(*cut, strict=True):
+            share = part[0].shape[-1] / n
+            total = total + share * self._regularizer(PitValues(*part))
         return total
-
-
-def _groups_of(start: int, end: int, rows: int) -> Callable[[Tensor], Tensor]:
-    """Cut a part of the last axis into groups of so many rows."""
-    return lambda values: values[..., start:end].unflatten(-1, (-1, rows))

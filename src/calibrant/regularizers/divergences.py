@@ -260,10 +260,9 @@ def spacing_entropy(
     :math:`\psi(n + 1) - \psi(m) - \ln\frac{n + 1}{m}`, 0.02 for n = 512 and m = 22.
     Gaps below 1e-9 count as that: their cost is finite and they carry no gradient.
 
-    Mind the spacing. Gaps count the middle of [0, 1] more often than its ends, so a
-    large m rewards over-confidence: for Gaussian batches of n = 512 the authors'
-    m = 64 is smallest when the predicted spread is about 0.75 of the true one
-    (m = 22: about 0.9, m = 8: about 0.95).
+    Gaps count the middle of [0, 1] more often than its ends, so a large m rewards
+    over-confidence: for Gaussian batches of n = 512 the authors' m = 64 is smallest at
+    about 0.75 of the true spread (m = 22: about 0.9, m = 8: about 0.95).
 
     Default strength: 1 (the authors use 1 to 4).
 
@@ -303,9 +302,9 @@ def kernel_calibration(
 
     :math:`U_h(t) = \mathbb{E}\,\sigma((t - U)/h)` is the uniform distribution seen
     through the same kernel; comparing with :math:`t` itself, as the study does, would
-    push values away from the ends. No sort is needed. 0 at best; at perfect
-    calibration the mean is :math:`\frac{1}{nM} \sum_j (U_h - h U_h' - U_h^2)(t_j)`,
-    just below :math:`1 / (6n)`.
+    push values away from the ends. At perfect calibration the mean is
+    :math:`\frac{1}{nM} \sum_j (U_h - h U_h' - U_h^2)(t_j)`, just below
+    :math:`1 / (6n)`.
 
     Default strength: 40.
 
@@ -334,18 +333,16 @@ def beta_kernel_entropy(
 ) -> Tensor:
     r"""KL divergence to the uniform distribution, by a density without boundary bias.
 
-    The route that the paper mentions and sets aside. With the beta kernel of width b,
-    by default :math:`0.25\, n^{-2/5}` (Chen's rate),
+    With the beta kernel of width b, by default :math:`0.25\, n^{-2/5}` (Chen's rate),
 
     .. math::
         \hat f(t) = \frac1n \sum_{i=1}^n
             \mathrm{Beta}\Bigl(u_i;\ \frac tb + 1,\ \frac{1-t}{b} + 1\Bigr), \qquad
         R(u) = \int_0^1 \bigl(\hat f \ln \hat f - \hat f + 1\bigr) \, dt .
 
-    :math:`\hat f` need not integrate to 1, hence the last two terms: with them the
-    divergence is never negative, and 0 only for :math:`\hat f = 1`. No sort is
-    needed. At perfect calibration its mean with the default bandwidth is 0.036
-    for n = 32, 0.013 for n = 128 and 0.0048 for n = 512 (simulated).
+    :math:`\hat f` need not integrate to 1, hence the last two terms: with them it is
+    never negative, and 0 only for :math:`\hat f = 1`. At perfect calibration its mean
+    is 0.036 for n = 32, 0.013 for n = 128 and 0.0048 for n = 512 (simulated).
 
     Default strength: 3.
 
@@ -362,7 +359,8 @@ def beta_kernel_entropy(
     values = as_pit(pit)
     width = 0.25 * values.cdf.shape[-1] ** -0.4 if bandwidth is None else bandwidth
     check_positive(width, name="bandwidth")
-    nodes, weights = torch.from_numpy(_gauss_legendre()).to(values.cdf)
+    rule: Tensor = torch.from_numpy(_gauss_legendre()).to(values.cdf)
+    nodes, weights = rule.unbind(0)
     # At 0 and 1 the kernel's slope is infinite; there the value moves but a little.
     smallest = torch.finfo(values.cdf.dtype).eps
     log_cdf = values.cdf.clamp(smallest, 1 - smallest).log()
@@ -395,13 +393,8 @@ def cumulative_residual_entropy(
     .. math::
         \varepsilon(S) = -\int_0^\infty \bar F(x) \ln \bar F(x) \, dx ,
 
-    with the survival function :math:`\bar F` of the sample, shape ``(..., n)``. It is 0
-    for a constant, 1/4 for the uniform distribution on [0, 1] and the mean for an
-    exponential distribution.
-
-    References
-    ----------
-    Rao, Chen, Vemuri and Wang (2004), *Cumulative Residual Entropy*.
+    with the survival function of the sample ``(..., n)``; 0 for a constant, 1/4 for the
+    uniform distribution and the mean for an exponential one (Rao et al. 2004).
 
     Examples
     --------
@@ -422,14 +415,9 @@ def cumulative_kl_divergence(first: ArrayLike, second: ArrayLike) -> Tensor:
             \ln \frac{\bar F(x)}{\bar G(x)} \, dx
             - \mathbb{E}[S] + \mathbb{E}[T] ,
 
-    with the survival functions :math:`\bar F, \bar G` of two non-negative samples of
-    shapes ``(..., n)`` and ``(..., m)``. It is at least 0, and 0 for equal samples.
-    Where the first sample reaches beyond the largest value of the second,
-    :math:`\bar G` is 0 and the divergence infinite.
-
-    References
-    ----------
-    Baratpour and Habibi Rad (2012), as for :func:`cumulative_kl`.
+    with the survival functions of two non-negative samples ``(..., n)`` and
+    ``(..., m)``. It is at least 0, 0 for equal samples, and infinite where the first
+    sample reaches beyond the largest value of the second.
 
     Examples
     --------

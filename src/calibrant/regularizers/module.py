@@ -56,8 +56,8 @@ class QuantileRegularizer(nn.Module):
         The axis of the rows. The default fits ``(n,)`` and stacks ``(members, n)``;
         for several targets ``(n, targets)`` use 0.
     validate
-        Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``. On a GPU that
-        waits for the device. Without it NaN in predictions or targets gives NaN.
+        Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``; on a GPU that
+        waits for the device. Without it NaN gives NaN.
     distributed
         Look at the rows of all processes of ``torch.distributed``: calibrated parts do
         not make a calibrated whole. None does so in training mode with gradients if a
@@ -75,10 +75,8 @@ class QuantileRegularizer(nn.Module):
 
     With several processes each gets the value of the whole batch, and its own rows the
     gradient of that times the number of processes: the mean over processes, which
-    ``DistributedDataParallel`` takes, is the gradient of the whole batch. The mean of a
-    loss over uneven batches is not that of the whole batch: weight it by ``processes *
-    n / N``. A process that ends gives the others a ``LostRankError``, one that hangs
-    likewise after the timeout of ``init_process_group``.
+    ``DistributedDataParallel`` takes, is the gradient of the whole batch. A process
+    that ends or hangs gives the others a ``LostRankError``.
 
     References
     ----------
@@ -118,7 +116,7 @@ class QuantileRegularizer(nn.Module):
         self.strength = _checked_strength(regularizer, strength)
         self.memory, self.dim, self.validate = memory, dim, validate
         self.distributed, self.process_group = distributed, process_group
-        self._regularizer = _with_sort(regularizer, sort)
+        self._regularizer: Callable[[PitValues], Tensor] = _with_sort(regularizer, sort)
         self._name = regularizer
         # Not saved: a loaded model starts with an empty queue of any shape.
         self.register_buffer("_recent", None, persistent=False)
@@ -176,7 +174,7 @@ class QuantileRegularizer(nn.Module):
         return value
 
     def _rows(
-        self, prediction: object, y: ArrayLike | None, *more: Any
+        self, prediction: object, y: ArrayLike | None, *more: ArrayLike | None
     ) -> tuple[PitValues, Tensor]:
         """PIT values ``(..., n)`` and keys ``(keys, ..., n)``, of all processes."""
         if not self._gathers():
@@ -196,22 +194,22 @@ class QuantileRegularizer(nn.Module):
         return pit, pit.cdf.new_empty(0, *pit.cdf.shape)
 
     def _pit(
-        self, prediction: Any, y: ArrayLike | None, *, part: bool
+        self, prediction: object, y: ArrayLike | None, *, part: bool
     ) -> tuple[PitValues, AbstractDistribution | None]:
         """PIT values with the rows on the last axis, and the distribution if any.
 
         ``part`` says that these are some rows of a larger batch, maybe one or none.
         """
         distribution = None
-        if isinstance(prediction, Tensor | PitValues) != (y is None):
+        if isinstance(prediction, Tensor | PitValues) and y is None:
+            single = self.dim != -1 or not self.validate or part
+            pit = as_pit(prediction, validate=self.validate, single_rows=single)
+        elif isinstance(prediction, Tensor | PitValues) or y is None:
             raise InputError(
                 f"got a {type(prediction).__name__} {'without' if y is None else 'and'}"
                 " y. Call regularizer(distribution, y), for instance with "
                 "torch.distributions.Normal(mean, std), or regularizer(pit)."
             )
-        if y is None:
-            single = self.dim != -1 or not self.validate or part
-            pit = as_pit(prediction, validate=self.validate, single_rows=single)
         else:
             distribution = as_distribution(prediction)
             pit = distribution.pit(self._checked_target(distribution, y, part=part))
@@ -275,13 +273,11 @@ def _checked_strength(regularizer: str | Regularizer, strength: float | None) ->
     return float(strength)
 
 
-def _with_sort(
-    regularizer: str | Regularizer, sort: str | Sorter | None
-) -> Callable[[PitValues], Tensor]:
+def _with_sort(regularizer: str | Regularizer, sort: str | Sorter | None) -> Any:  # noqa: ANN401
     """Return the regularizer as a function of PIT values, its sort bound to it."""
     function: Any = find_part(regularizer, REGULARIZERS, name="regularizer")
     if sort is None:
-        return function  # type: ignore[no-any-return]
+        return function
     accepted = inspect.signature(function).parameters.get("sort")
     if accepted is None:
         raise InputError(

@@ -93,11 +93,10 @@ class EpochLogger:
     """Callback that passes the numbers of each epoch to an experiment tracker.
 
     It logs ``loss``, ``regularizer``, ``held_out/score`` and, side by side,
-    ``held_out/calibration_error`` and ``held_out/calibration_floor``: what members that
-    are perfectly calibrated show on as many rows. One ``fit`` may train several times
-    (each strength of ``"auto"``): the steps go on from one training to the next, and
-    ``training`` counts them. Copies, as ``sklearn.base.clone`` makes them, share the
-    steps. The trained model stays the same bit for bit.
+    ``held_out/calibration_error`` and ``held_out/calibration_floor``, see
+    :class:`EpochState`. If one ``fit`` trains several times (each strength of
+    ``"auto"``), the steps go on from one training to the next, and ``training`` counts
+    them. Copies, as ``sklearn.base.clone`` makes them, share the steps.
 
     Parameters
     ----------

@@ -60,20 +60,16 @@ def train(
         A stack with ``members`` (``NETWORKS``), or any module that turns ``(n, d)``
         into a distribution of batch shape ``(n,)``; then the data must be for one
         member. It learns on the device that it is on.
-    data
-        Rows, and who learns from which.
-    recipe
-        How.
+    data, recipe
+        Rows and who learns from which; and how.
     generator
         Source of batch orders and dropout masks, on the CPU. With the same seed the
         result is the same bit for bit on the same machine. A module's own
         ``nn.Dropout`` is seeded from it too; the global state stays as it was.
     callbacks
         Called after each epoch; one that returns True ends the training.
-    progress
-        Show a progress bar; None shows one on a terminal only.
-    title
-        What the progress bar says.
+    progress, title
+        Show a progress bar with this title; None shows one on a terminal only.
     distributed
         Train with all processes that torchrun has started, each with its part of every
         batch. All must be given the same data, recipe and generator; the weights are
@@ -184,10 +180,8 @@ class Trainer:
             )
         self.data = data.to(device)
         self.weights = self.data.member_weights()
-        own = recipe.score == "beta_nll"
-        self.score: Any = (
-            beta_nll if own else find_part(recipe.score, SCORES, name="score")
-        )
+        score: Any = beta_nll if recipe.score == "beta_nll" else recipe.score
+        self.score: Any = find_part(score, SCORES, name="score")
         self.regularizer = _regularizer(recipe, team)
         self.strengths = _strengths(recipe, self.members).to(self.data.x)
         self.regularized = bool((self.strengths > 0).any())
@@ -211,19 +205,12 @@ class Trainer:
         rank = 0 if team is None else team.rank  # other rows, other masks
         self.masks = torch.Generator(device).manual_seed(seed + rank)
         if team is not None:
-            self._check_alike(team)
+            everything = [data.x, data.y, *data.rows, *(data.held_out or ())]
+            arrays = (part.cpu().numpy() for part in everything)
+            drawn = generator.get_state().tolist()
+            own = fingerprint_of(*arrays, drawn, *plain(vars(recipe)))
+            team.check_alike(own, name="rows, recipe and generator", device=device)
             team.share([*network.parameters(), *network.buffers()])
-
-    def _check_alike(self, team: Team) -> None:
-        data = self.data
-        tensors = [data.x, data.y, *data.rows, *(data.held_out or ())]
-        if data.weights is not None:
-            tensors.append(data.weights)
-        shapes = [tuple(part.shape) for part in self.parameters]
-        parts = [*plain(vars(self.recipe)), shapes, self.generator.get_state().tolist()]
-        found = fingerprint_of(*(values.cpu().numpy() for values in tensors), *parts)
-        what = "rows, recipe, network and generator"
-        team.check_alike(found, name=what, device=data.x.device)
 
     def _early_stopping(self) -> "_BestWeights | None":
         patience = self.recipe.patience
@@ -356,27 +343,28 @@ class Trainer:
 
     def _look(self, epoch: int) -> tuple[float | None, float | None]:
         """Judge the network and keep the weights of members that improved."""
-        if self.judge is None and self.held_out is None:
+        judge, held_out, error = self.judge, self.held_out, None
+        if judge is None and held_out is None:
             return None, None
         self._share_buffers()
         # What predicts by passes with dropout is judged by one of them.
         self.network.train(getattr(self.network, "passes", 1) > 1 and self.stacked)
-        error = None
         with torch.no_grad():
-            if self.judge is not None:
-                score = torch.tensor(self.judge(self.network), dtype=torch.float64)
+            if judge is not None:
+                score = torch.tensor(judge(self.network), dtype=torch.float64)
                 score = score.to(self.data.x.device)
-            else:
-                score, error = self._held_out_scores(epoch)
+            elif held_out is not None:
+                score, error = self._held_out_scores(epoch, *held_out)
         if self.team is not None:
             score = self.team.agreed(score)
         if self.best is not None:
             self.best.look(score.expand(self.members), epoch)
         return float(score.mean()), error
 
-    def _held_out_scores(self, epoch: int) -> tuple[Tensor, float]:
+    def _held_out_scores(
+        self, epoch: int, rows: Tensor, real: Tensor
+    ) -> tuple[Tensor, float]:
         """Mean score of each member's held-out rows, and their calibration error."""
-        rows, real = self.held_out
         place = f"the held-out rows after epoch {epoch}"
         parts = [self._score_and_pit(part, place) for part in rows.split(_CHUNK, dim=1)]
         scores, pit = (torch.cat(values, 1) for values in zip(*parts, strict=True))
@@ -531,7 +519,7 @@ def _strengths(recipe: Recipe, members: int) -> Tensor:
 def _spoiled(
     tensors: Sequence[Tensor], members: int, largest: float = math.inf
 ) -> Tensor:
-    """Tell which members have NaN or too large a number in any tensor, ``(members,)``."""
+    """Tell which members have NaN or too large a number in any tensor."""
     fine = [(part.abs() < largest).reshape(members, -1).all(1) for part in tensors]
     return ~torch.stack(fine).all(0)
 

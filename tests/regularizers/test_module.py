@@ -188,7 +188,7 @@ def test_a_diverged_batch_does_not_stay_in_the_memory() -> None:
 
 def test_a_law_that_cannot_be_trained_is_refused() -> None:
     samples = torch.randn(50, 10, requires_grad=True)
-    with pytest.raises(InputError, match=r"cdf has a gradient.*train nothing"):
+    with pytest.raises(InputError, match=r"cdf has a gradient.*silently train nothing"):
         QuantileRegularizer()(Empirical(samples), torch.randn(10))
     measured = QuantileRegularizer()(Empirical(samples.detach()), torch.randn(10))
     assert not measured.requires_grad
@@ -203,14 +203,6 @@ def test_can_be_compiled() -> None:
     (gradient,) = torch.autograd.grad(value, pit)
     (expected,) = torch.autograd.grad(cumulative_kl(pit), pit)
     torch.testing.assert_close(gradient, expected)
-
-
-def test_is_ready_for_training_after_inference() -> None:
-    with torch.inference_mode():
-        cumulative_kl(torch.rand(41))
-    pit = torch.rand(41, requires_grad=True)
-    cumulative_kl(pit).backward()
-    assert pit.grad is not None
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -278,9 +270,9 @@ NORMAL = Normal(torch.zeros(8), torch.ones(8))
         (
             torch.rand(8),
             torch.zeros(8),
-            r"must be a distribution, got a Tensor.*Normal",
+            r"got a Tensor and y.*Normal",
         ),
-        (NORMAL, None, r"the target y is needed as well"),
+        (NORMAL, None, r"got a Normal without y.*distribution, y"),
         ("nonsense", torch.zeros(3), r"distribution"),
     ],
 )
