@@ -4,7 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -343,8 +343,8 @@ class Trainer:
 
     def _look(self, epoch: int) -> tuple[float | None, float | None]:
         """Judge the network and keep the weights of members that improved."""
-        judge, held_out, error = self.judge, self.held_out, None
-        if judge is None and held_out is None:
+        judge, error = self.judge, None
+        if judge is None and self.held_out is None:
             return None, None
         self._share_buffers()
         # What predicts by passes with dropout is judged by one of them.
@@ -353,18 +353,17 @@ class Trainer:
             if judge is not None:
                 score = torch.tensor(judge(self.network), dtype=torch.float64)
                 score = score.to(self.data.x.device)
-            elif held_out is not None:
-                score, error = self._held_out_scores(epoch, *held_out)
+            else:
+                score, error = self._held_out_scores(epoch)
         if self.team is not None:
             score = self.team.agreed(score)
         if self.best is not None:
             self.best.look(score.expand(self.members), epoch)
         return float(score.mean()), error
 
-    def _held_out_scores(
-        self, epoch: int, rows: Tensor, real: Tensor
-    ) -> tuple[Tensor, float]:
+    def _held_out_scores(self, epoch: int) -> tuple[Tensor, float]:
         """Mean score of each member's held-out rows, and their calibration error."""
+        rows, real = cast("tuple[Tensor, Tensor]", self.held_out)
         place = f"the held-out rows after epoch {epoch}"
         parts = [self._score_and_pit(part, place) for part in rows.split(_CHUNK, dim=1)]
         scores, pit = (torch.cat(values, 1) for values in zip(*parts, strict=True))
