@@ -131,6 +131,7 @@ from .regularizers.divergences import spacing_entropy as spacing_entropy
 from .regularizers.module import QuantileRegularizer as QuantileRegularizer
 from .scores import SCORES as SCORES
 from .scores import absolute_error as absolute_error
+from .scores import beta_nll as beta_nll
 from .scores import crps as crps
 from .scores import interval_score as interval_score
 from .scores import mean_pinball as mean_pinball
@@ -152,7 +153,6 @@ from .training.history import InterruptedWarning as InterruptedWarning
 from .training.loop import train as train
 from .training.recipe import SCHEDULES as SCHEDULES
 from .training.recipe import Recipe as Recipe
-from .training.recipe import beta_nll as beta_nll
 from .transforms import TRANSFORMS as TRANSFORMS
 from .transforms.box_cox import BoxCoxTransform as BoxCoxTransform
 from .transforms.functions import FunctionTransform as FunctionTransform

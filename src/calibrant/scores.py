@@ -1,7 +1,7 @@
 """Scores of predicted laws, ``(distribution, y) -> (n,)``; smaller is better.
 
-All are proper: on average nothing scores better than the true law. They carry
-gradients, so that each can be the loss of a training.
+All in the table are proper: on average nothing scores better than the true law. They
+carry gradients, so that each can be the loss of a training.
 """
 
 from collections.abc import Callable
@@ -21,6 +21,7 @@ __all__ = [
     "Prediction",
     "Score",
     "absolute_error",
+    "beta_nll",
     "crps",
     "interval_score",
     "law_and_target",
@@ -90,6 +91,33 @@ def nll(distribution: Prediction, y: ArrayLike) -> Tensor:
     """
     law, target = law_and_target(distribution, y)
     return -law.log_prob(target)
+
+
+def beta_nll(distribution: Prediction, y: ArrayLike, *, beta: float = 0.5) -> Tensor:
+    r"""Negative log-likelihood times the variance to the power :math:`\beta`.
+
+    .. math:: -\sigma^{2\beta} \log p(y)
+
+    The factor has no gradient. It gives back the weight that the likelihood takes from
+    rows with a large predicted spread, and so keeps the mean from being neglected.
+    Not a proper score: for training only.
+
+    Parameters
+    ----------
+    distribution
+        Of each row, or anything that ``as_distribution`` takes; shape ``(..., n)``.
+    y
+        Targets of the same shape.
+    beta
+        0 is the likelihood; with 1 the mean of a Gaussian learns as under the squared
+        error.
+
+    References
+    ----------
+    Seitzer, Tavakoli, Antic and Martius (2022), arXiv:2203.09168.
+    """
+    law = as_distribution(distribution)
+    return -law.log_prob(y) * law.variance.detach() ** beta
 
 
 def crps(distribution: Prediction, y: ArrayLike) -> Tensor:

@@ -8,9 +8,7 @@ from calibrant import (
     DeepEnsemble,
     GaussianMixture,
     InputError,
-    LaplaceHead,
     MCDropout,
-    Mixture,
 )
 from calibrant.learners.mlp import StandardizedInputs
 
@@ -91,12 +89,6 @@ def test_prediction_is_the_same_in_training_mode_and_draws_nothing(
     first, second = network.predictive(x), network.eval().predictive(x)
     assert torch.equal(first.mean, second.mean)
     assert torch.equal(state, torch.random.get_rng_state())
-
-
-def test_other_heads_make_other_mixtures(x: Tensor) -> None:
-    law = DeepEnsemble(3, members=2, head=LaplaceHead()).predictive(x)
-    assert isinstance(law, Mixture)
-    assert law.batch_shape == (33,)
 
 
 def test_masks_come_from_the_generator_and_are_saved() -> None:

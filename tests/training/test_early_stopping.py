@@ -1,6 +1,5 @@
 """Early stopping, interruption, callbacks, history."""
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant import (
-    DivergedError,
     EpochState,
-    History,
     InterruptedWarning,
     calibration_error,
     nll,
@@ -175,33 +172,6 @@ def test_ctrl_c_keeps_the_best_model(
             assert torch.equal(now[member], then[member])
 
 
-def test_ctrl_c_as_an_error_still_gives_the_best_weights_back(
-    tools: SimpleNamespace,
-) -> None:
-    y = split(tools, 1).y.clone()
-    y[:, 48:] *= -1
-    network, seen = tools.ensemble(1), []
-
-    def interrupt(state: EpochState) -> None:
-        seen.append((state.held_out_score, tools.state(state.network)))
-        if state.epoch == 12:
-            raise KeyboardInterrupt
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(InterruptedWarning):
-            tools.fit(
-                network,
-                split(tools, 1, y=y),
-                epochs=50,
-                patience=50,
-                callbacks=[interrupt],
-            )
-    best = min(seen, key=lambda each: each[0])[1]
-    assert not torch.equal(best[0], seen[-1][1][0])
-    assert torch.equal(tools.state(network)[0], best[0])
-
-
 def test_ctrl_c_in_the_first_epoch(
     tools: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,17 +208,6 @@ def test_callbacks_see_every_epoch_and_may_stop(tools: SimpleNamespace) -> None:
     assert min(history.regularizer) > 0
     assert "network" not in repr(seen[0])
     assert not history.interrupted
-
-
-def test_a_history_grows_by_what_there_is(tools: SimpleNamespace) -> None:
-    history = tools.fit(tools.ensemble(2), tools.problem(2), epochs=3)
-    assert isinstance(history, History)
-    assert len(history.loss) == 3
-    assert history.regularizer == [0, 0, 0]
-    assert history.held_out_score == []
-    assert history.held_out_calibration_error == []
-    assert history.best_epoch == [3, 3]
-    assert issubclass(DivergedError, RuntimeError)
 
 
 def test_a_judge_keeps_one_epoch_for_all_members(tools: SimpleNamespace) -> None:

@@ -135,15 +135,6 @@ def test_beta_nll_takes_any_prediction_and_trains(tools: SimpleNamespace) -> Non
         torch.testing.assert_close(one, other)
 
 
-def test_a_score_of_your_own(tools: SimpleNamespace) -> None:
-    network, data = tools.ensemble(1), tools.problem(1)
-    first = trainer_of(
-        network, data, tools, score=lambda law, y: (law.mean - y).square()
-    ).step(rows_of(1), "here")
-    error = (tools.ensemble(1)(data.x).mean - data.y).square().mean().item()
-    assert first[0] == pytest.approx(error)
-
-
 def test_gradients_are_shortened_member_by_member(tools: SimpleNamespace) -> None:
     data = tools.problem(2)
     y = data.y.clone()

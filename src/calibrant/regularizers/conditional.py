@@ -10,7 +10,7 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, as_target
 from calibrant._distributed import Group
 from calibrant.contracts import PitValues, Regularizer, Sorter
-from calibrant.regularizers.module import QuantileRegularizer, full_precision
+from calibrant.regularizers.module import QuantileRegularizer
 
 __all__ = ["ConditionalRegularizer"]
 
@@ -106,17 +106,16 @@ class ConditionalRegularizer(QuantileRegularizer):
         features
             Columns to group by, shape ``(n, columns)``; only with ``"features"``.
         """
-        with full_precision(prediction, y):
-            pit, keys = self._rows(prediction, y, features)
-            order = keys.argsort(dim=-1, stable=True)
-            grouped = pit.map(lambda part: part.expand(order.shape).gather(-1, order))
-            value = self._mean_over_groups(grouped)
-            # A constant key (one spread for all) makes no groups: its order of rows
-            # would be that of the batch, and mean nothing.
-            constant = keys.amax(-1) == keys.amin(-1)
-            if constant.any():
-                value = torch.where(constant, self._regularizer(pit), value)
-            return self.strength * value.mean(0)
+        pit, keys = self._rows(prediction, y, features)
+        order = keys.argsort(dim=-1, stable=True)
+        grouped = pit.map(lambda part: part.expand(order.shape).gather(-1, order))
+        value = self._mean_over_groups(grouped)
+        # A constant key (one spread for all) makes no groups: its order of rows would
+        # be that of the batch, and mean nothing.
+        constant = keys.amax(-1) == keys.amin(-1)
+        if constant.any():
+            value = torch.where(constant, self._regularizer(pit), value)
+        return self.strength * value.mean(0)
 
     def extra_repr(self) -> str:
         """Settings, for the printed module."""

@@ -2,7 +2,6 @@
 
 import inspect
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -29,7 +28,7 @@ from calibrant.regularizers._fused import gaussian_cumulative_kl
 from calibrant.regularizers.divergences import cumulative_kl
 from calibrant.sorting import SORTERS
 
-__all__ = ["QuantileRegularizer", "full_precision"]
+__all__ = ["QuantileRegularizer"]
 
 
 class QuantileRegularizer(nn.Module):
@@ -136,10 +135,9 @@ class QuantileRegularizer(nn.Module):
         y
             Targets of the same shape.
         """
-        with full_precision(prediction, y):
-            value = self._fused(prediction, y)
-            if value is None:
-                value = self._remembering(self._rows(prediction, y)[0])
+        value = self._fused(prediction, y)
+        if value is None:
+            value = self._remembering(self._rows(prediction, y)[0])
         return value if self.strength == 1 else self.strength * value
 
     def reset_memory(self) -> None:
@@ -179,7 +177,9 @@ class QuantileRegularizer(nn.Module):
         """PIT values ``(..., n)`` and keys ``(keys, ..., n)``, of all processes."""
         if not self._gathers():
             return self._own_rows(prediction, y, *more)
-        with announced(_device_of(prediction, y), self.process_group):
+        given = [part for part in (y, prediction) if isinstance(part, Tensor)]
+        device = given[0].device if given else torch.device("cpu")
+        with announced(device, self.process_group):
             pit, keys = self._own_rows(prediction, y, *more, part=True)
         values = torch.cat([torch.stack(list(pit)), keys])
         single_rows = values.ndim < 3 or self.dim != -1 or not self.validate
@@ -286,21 +286,6 @@ def _with_sort(regularizer: str | Regularizer, sort: str | Sorter | None) -> Any
         )
     sorter = find_part(sort, SORTERS, name="sort")
     return function if accepted.default is sorter else partial(function, sort=sorter)
-
-
-def _device_of(prediction: object, y: ArrayLike | None) -> torch.device:
-    tensors = [part for part in (y, prediction) if isinstance(part, Tensor)]
-    return tensors[0].device if tensors else torch.device("cpu")
-
-
-def full_precision(
-    prediction: object, y: ArrayLike | None
-) -> AbstractContextManager[object]:
-    """Context that switches autocast off on the device of the batch."""
-    kind = _device_of(prediction, y).type
-    if not torch.is_autocast_enabled(kind):
-        return nullcontext()  # to enter autocast costs as much as several operations
-    return torch.autocast(device_type=kind, enabled=False)
 
 
 def _check_finite(cdf: Tensor) -> None:

@@ -7,4 +7,3 @@ from .history import InterruptedWarning as InterruptedWarning
 from .loop import train as train
 from .recipe import SCHEDULES as SCHEDULES
 from .recipe import Recipe as Recipe
-from .recipe import beta_nll as beta_nll

@@ -16,7 +16,7 @@ from calibrant.distributions.conversion import as_distribution
 from calibrant.metrics.calibration import expected_calibration_error
 from calibrant.regularizers.conditional import ConditionalRegularizer
 from calibrant.regularizers.module import QuantileRegularizer
-from calibrant.scores import SCORES
+from calibrant.scores import SCORES, beta_nll
 from calibrant.training.data import TrainingData
 from calibrant.training.distributed import Team, fingerprint_of, join_team, plain
 from calibrant.training.history import (
@@ -25,7 +25,7 @@ from calibrant.training.history import (
     History,
     InterruptedWarning,
 )
-from calibrant.training.recipe import SCHEDULES, Recipe, beta_nll
+from calibrant.training.recipe import SCHEDULES, Recipe
 
 __all__ = ["Callback", "Judge", "Trainer", "train"]
 
@@ -184,7 +184,7 @@ class Trainer:
         self.score: Any = find_part(score, SCORES, name="score")
         self.regularizer = _regularizer(recipe, team)
         self.strengths = _strengths(recipe, self.members).to(self.data.x)
-        self.regularized = bool((self.strengths > 0).any())
+        self.regularized = bool((self.strengths != 0).any())
         self.schedule = find_part(recipe.schedule, SCHEDULES, name="schedule")
         kinds: Any = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
         self.optimizer: torch.optim.Optimizer = kinds[recipe.optimizer](
@@ -205,8 +205,8 @@ class Trainer:
         rank = 0 if team is None else team.rank  # other rows, other masks
         self.masks = torch.Generator(device).manual_seed(seed + rank)
         if team is not None:
-            everything = [data.x, data.y, *data.rows, *(data.held_out or ())]
-            arrays = (part.cpu().numpy() for part in everything)
+            seen = [data.x, data.y, data.weights, *data.rows, *(data.held_out or ())]
+            arrays = (part if part is None else part.cpu().numpy() for part in seen)
             drawn = generator.get_state().tolist()
             own = fingerprint_of(*arrays, drawn, *plain(vars(recipe)))
             team.check_alike(own, name="rows, recipe and generator", device=device)
@@ -254,14 +254,9 @@ class Trainer:
         )
 
     def step(self, rows: Tensor, place: str) -> tuple[float, float]:
-        """Take one step; return loss and regularizer, means over the members.
+        """Take one step with rows ``(members, b)``; return mean loss and regularizer.
 
-        Parameters
-        ----------
-        rows
-            Numbers of each member's rows, shape ``(members, b)``.
-        place
-            What an error says of where it happened.
+        ``place`` is what an error says of where it happened.
         """
         team, self.batch = self.team, rows.shape[1]
         if team is not None:

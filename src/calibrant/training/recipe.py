@@ -6,16 +6,13 @@ from dataclasses import dataclass, fields
 from numbers import Integral
 
 import numpy as np
-from torch import Tensor
 
 from calibrant._checks import InputError, check_positive
 from calibrant._table import Table
 from calibrant.contracts import Regularizer, Sorter
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
 from calibrant.scores import Score
 
-__all__ = ["SCHEDULES", "Recipe", "Schedule", "beta_nll"]
+__all__ = ["SCHEDULES", "Recipe", "Schedule"]
 
 #: Share of the training that is done, in [0, 1], to a factor of the learning rate.
 Schedule = Callable[[float], float]
@@ -49,35 +46,6 @@ SCHEDULES: Table[Schedule] = Table(
     "schedule",
     {name: f"{__name__}:{name}" for name in ("constant", "cosine", "warm_cosine")},
 )
-
-
-def beta_nll(
-    distribution: AbstractDistribution, y: Tensor, *, beta: float = 0.5
-) -> Tensor:
-    r"""Negative log-likelihood times the variance to the power :math:`\beta`.
-
-    .. math:: -\sigma^{2\beta} \log p(y)
-
-    The factor has no gradient. It gives back the weight that the likelihood takes from
-    rows with a large predicted spread, and so keeps the mean from being neglected.
-    Not a proper score: for training only.
-
-    Parameters
-    ----------
-    distribution
-        Of each row, or anything that ``as_distribution`` takes; shape ``(..., n)``.
-    y
-        Targets of the same shape.
-    beta
-        0 is the likelihood; with 1 the mean of a Gaussian learns as under the squared
-        error.
-
-    References
-    ----------
-    Seitzer, Tavakoli, Antic and Martius (2022), arXiv:2203.09168.
-    """
-    predicted = as_distribution(distribution)
-    return -predicted.log_prob(y) * predicted.variance.detach() ** beta
 
 
 @dataclass(frozen=True, kw_only=True)
