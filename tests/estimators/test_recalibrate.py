@@ -428,3 +428,22 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 4
     for line in lines:
         assert_calibrated(line)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e6])
+@pytest.mark.parametrize("recalibrator", ["empirical", "beta"])
+def test_intervals_of_a_constant_target_cover_it(
+    value: float, recalibrator: str
+) -> None:
+    x, _ = pure_noise(100)
+    with pytest.warns(UserWarning, match="the target is constant"):
+        model = recalibrate(
+            LinearRegression(),
+            x,
+            np.full(100, value),
+            recalibrator=recalibrator,
+            random_state=0,
+        )
+    low, high = model.predict_interval(x[:5], coverage=0.5).T
+    assert (low < value).all()
+    assert (value < high).all()

@@ -31,6 +31,7 @@ from calibrant.estimators._design import Design, design_for
 from calibrant.estimators._fitting import UnseenPool, fit_map
 from calibrant.estimators._folds import Blocks, linked_rows
 from calibrant.estimators._foreign_rows import Rows, as_rows, feature_codes
+from calibrant.estimators._input import warn_of_constant
 from calibrant.estimators._laws_of import choose_law, seeded, weight_option
 from calibrant.estimators._members import disagreement_of, pooled_normal
 from calibrant.estimators._predictions import LawPredictions
@@ -167,7 +168,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         X
             Features of ``n`` rows, handed to the estimator as they came.
         y
-            Targets, shape ``(n,)``.
+            Targets, shape ``(n,)``. If all are equal there is a warning, and no map.
         sample_weight
             Weights that the estimator's ``fit`` takes, shape ``(n,)``. Folds and maps
             count each row once.
@@ -196,7 +197,11 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             self._pooled, design, self._each(rows.X, len(rows.y)), target, grid
         )
         self.pit_ = pool.pit(seed).detach().numpy()
-        self.recalibrator_: Any = fit_map(pool, self.recalibrator, seed=seed)
+        self.recalibrator_: Any = (
+            fit_map(pool, self.recalibrator, seed=seed)
+            if np.ptp(rows.y) > 0
+            else _Unchanged()
+        )
         self._judge(rows.blocks)
         return self
 
@@ -286,6 +291,8 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             estimator=self,
         )
         check_consistent_length(X, target)
+        if np.ptp(target) == 0:
+            warn_of_constant(target, stacklevel=4)
         options = {}
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, target)
@@ -346,6 +353,13 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         if hasattr(self.estimator, "__sklearn_tags__"):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
+
+
+class _Unchanged:
+    """The map of a constant target, whose PIT values say nothing."""
+
+    def transform(self, distribution: AbstractDistribution) -> AbstractDistribution:
+        return distribution
 
 
 def _checked_law(law: AbstractDistribution, count: int) -> AbstractDistribution:
