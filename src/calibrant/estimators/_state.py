@@ -108,7 +108,9 @@ def restored_model(
         limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
         if "inputs.low" in arrays
         else None,
-        disagreement=_not_negative(state["disagreement"]),
+        disagreement=None
+        if state["disagreement"] is None
+        else _not_negative(state["disagreement"]),
     )
     recalibrator = _read(state["recalibrator"], recalibrator_from_json)
     last = None if state["cut_first"] else bounds
