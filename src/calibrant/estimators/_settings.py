@@ -35,7 +35,7 @@ _LAWS = ("pooled", "mixture", "moment_matched")
 _RULES = ("crps", "nll")
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
-_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 1_000
+_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 

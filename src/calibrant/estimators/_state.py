@@ -40,8 +40,8 @@ _NEEDED = ("network", "head")
 _OBJECT = "object"
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
-# Weights of the disagreement beyond this are nobody's choice.
-_MOST_DISAGREEMENT = 100.0
+# Members do not disagree by more than this times what they say themselves.
+_MOST_DISAGREEMENT = 1e9
 
 
 @contextmanager
@@ -171,8 +171,11 @@ def check_fields(state: Any) -> None:  # noqa: ANN401  (from JSON, of whatever k
             and all(isinstance(name, str) for name in names)
         ),
         "strength": _is_number(state["strength"], 0),
-        "disagreement": _is_number(state["disagreement"], 0)
-        and state["disagreement"] <= _MOST_DISAGREEMENT,
+        "disagreement": state["disagreement"] is None
+        or (
+            _is_number(state["disagreement"], 0)
+            and state["disagreement"] <= _MOST_DISAGREEMENT
+        ),
         "cut_first": isinstance(state["cut_first"], bool)
         and not (state["cut_first"] and state["bounds"] is None),
     }
