@@ -23,18 +23,10 @@ class DeepEnsemble(nn.Module):
 
     Parameters
     ----------
-    features
-        Number of inputs.
-    members
-        Number of networks.
-    hidden
-        Units of each hidden layer.
+    features, members, hidden, dropout, encoding, generator
+        As for ``MLPStack``.
     head
         What turns outputs into a distribution.
-    encoding
-        What the first layer sees beside the features, see ``MLPStack``.
-    generator
-        Source of the initial weights.
 
     References
     ----------
@@ -60,8 +52,8 @@ class DeepEnsemble(nn.Module):
         hidden: Sequence[int] = (128, 128),
         head: Head | None = None,
         encoding: PiecewiseLinear | None = None,
-        generator: torch.Generator | None = None,
         dropout: float = 0.0,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.members = members
@@ -108,12 +100,8 @@ class MCDropout(DeepEnsemble):
 
     Parameters
     ----------
-    features, hidden, head, encoding
-        As for ``DeepEnsemble``; dropout after each hidden layer.
-    members
-        Number of independent networks, each with its own passes.
-    dropout
-        Share of units that is left out, rounded to a multiple of 1/256.
+    features, members, hidden, head, encoding, dropout
+        As for ``DeepEnsemble``; each member has its own passes.
     passes
         T, passes of each network in prediction.
     generator
@@ -156,8 +144,8 @@ class MCDropout(DeepEnsemble):
             hidden=hidden,
             head=head,
             encoding=encoding,
-            generator=generator,
             dropout=dropout,
+            generator=generator,
         )
         self.passes = passes
         for layer, units in enumerate(hidden):

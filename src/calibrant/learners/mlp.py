@@ -170,10 +170,7 @@ class MLPStack(nn.Module):
         return 256 / (256 - self.threshold)
 
     def standardize(self, center: Tensor, scale: Tensor) -> None:
-        """Set what each member takes from its inputs and divides them by.
-
-        Both of shape ``(members, features)``.
-        """
+        """Set by what inputs are standardized, both ``(members, features)``."""
         self.center.copy_(center.unsqueeze(1))
         self.scale.copy_(scale.unsqueeze(1))
 
@@ -225,8 +222,7 @@ class MLPStack(nn.Module):
         It has no dropout, or with ``drops`` that of the training.
         """
         *hidden, outputs = [bias.shape[-1] for bias in self.biases]
-        # A generator of its own: nothing is drawn from the global one. (The meta device
-        # would draw nothing at all, but its first use imports torch's compiler.)
+        # A generator of its own: nothing is drawn from the global one.
         result = MLPStack(
             self.center.shape[-1],
             outputs,
