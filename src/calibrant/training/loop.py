@@ -207,9 +207,10 @@ class Trainer:
         if team is not None:
             seen = [data.x, data.y, data.weights, *data.rows, *(data.held_out or ())]
             arrays = (part if part is None else part.cpu().numpy() for part in seen)
-            drawn = generator.get_state().tolist()
-            own = fingerprint_of(*arrays, drawn, *plain(vars(recipe)))
-            team.check_alike(own, name="rows, recipe and generator", device=device)
+            shapes = [tuple(part.shape) for part in self.parameters]
+            parts = [*plain(vars(recipe)), shapes, generator.get_state().tolist()]
+            name = "rows, recipe, network and generator"
+            team.check_alike(fingerprint_of(*arrays, *parts), name=name, device=device)
             team.share([*network.parameters(), *network.buffers()])
 
     def _early_stopping(self) -> "_BestWeights | None":
