@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import calibrant
-from calibrant._table import Table
+from calibrant.registry import Table
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "calibrant"

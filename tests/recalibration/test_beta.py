@@ -5,7 +5,7 @@ import torch
 
 from calibrant import InputError
 from calibrant._checks import pit_from_cdf
-from calibrant.recalibration.beta import BetaMap, BetaRecalibrator
+from calibrant.recalibration.maps import BetaMap, BetaRecalibrator
 
 
 def test_the_fit_finds_the_map_that_made_the_data(generator: torch.Generator) -> None:

@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from torch import Tensor
-
 from calibrant.recalibration._bucket_search import BucketSearch
+from torch import Tensor
 
 
 def tables(generator: torch.Generator) -> dict[str, Tensor]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from calibrant import Gaussian
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.maps import EmpiricalRecalibrator
 
 REPEATS = 400
 

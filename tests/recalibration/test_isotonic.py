@@ -6,7 +6,7 @@ import torch
 from sklearn.isotonic import IsotonicRegression
 
 from calibrant import Gaussian, InputError, calibration_error
-from calibrant.recalibration.isotonic import IsotonicRecalibrator
+from calibrant.recalibration.maps import IsotonicRecalibrator
 
 
 def test_it_interpolates_its_own_training_points(generator: torch.Generator) -> None:

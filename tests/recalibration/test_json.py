@@ -8,9 +8,11 @@ import pytest
 
 from calibrant import InputError
 from calibrant.recalibration import RECALIBRATORS, from_json
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
-from calibrant.recalibration.isotonic import IsotonicRecalibrator
-from calibrant.recalibration.smooth import SmoothRecalibrator
+from calibrant.recalibration.maps import (
+    EmpiricalRecalibrator,
+    IsotonicRecalibrator,
+    SmoothRecalibrator,
+)
 
 GOOD = json.loads(EmpiricalRecalibrator().fit_pit([0.1, 1 / 3]).to_json())
 

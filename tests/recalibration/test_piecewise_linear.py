@@ -11,7 +11,7 @@ from torch import Tensor
 from calibrant._checks import pit_from_cdf
 from calibrant.contracts import PitValues
 from calibrant.recalibration import _segments
-from calibrant.recalibration._piecewise_linear import PiecewiseLinearMap
+from calibrant.recalibration.maps import PiecewiseLinearMap
 
 KINDS = ["uniform", "crowded", "flat", "short"]
 

@@ -6,8 +6,7 @@ from scipy.integrate import quad
 
 from calibrant import Empirical, Gaussian, InputError
 from calibrant._checks import pit_from_cdf
-from calibrant.recalibration._log_odds_spline import LogOddsSpline
-from calibrant.recalibration.smooth import SmoothRecalibrator
+from calibrant.recalibration.maps import LogOddsSpline, SmoothRecalibrator
 
 
 def test_the_density_is_continuous_and_integrates_to_one(
@@ -31,7 +30,7 @@ def test_the_density_is_continuous_and_integrates_to_one(
 
 
 def test_isotonic_jumps_where_this_does_not(generator: torch.Generator) -> None:
-    from calibrant.recalibration.isotonic import IsotonicRecalibrator
+    from calibrant.recalibration.maps import IsotonicRecalibrator
 
     y = torch.randn(200, generator=generator)
     law = Gaussian(torch.zeros(200), 0.5)

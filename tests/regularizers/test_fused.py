@@ -14,7 +14,7 @@ from torch.distributions import Laplace, LogNormal, Normal
 from calibrant import Gaussian, InputError, QuantileRegularizer, cumulative_kl
 from calibrant.regularizers._fused import fused_form
 from calibrant.regularizers._ranks import _packed_argsort, _placed, _ranks, ranks_of
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 #: Quarters tie often and are exact, the others leave the density, and then float32.
 DISTANCES = [*np.arange(-5, 5.25, 0.25), -40.0, -13.0, 11.5, 12.5, 13.0, 13.5, 1e3, 1e6]

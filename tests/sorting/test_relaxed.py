@@ -10,10 +10,9 @@ from calibrant import (
     network_sort,
     neural_sort,
     soft_sort,
+    sorting,
     stochastic_neural_sort,
 )
-from calibrant.sorting import _shared, network
-from calibrant.sorting.neural import neural_sort_matrix
 
 RELAXED = [neural_sort, soft_sort, network_sort]
 
@@ -76,7 +75,7 @@ def test_blocks_change_neither_value_nor_gradient(
     values = torch.rand(2, 33, generator=generator)
     weights = torch.randn(33, generator=generator)
     whole = sort(values), gradient(sort, values, weights)  # type: ignore[operator]
-    monkeypatch.setattr(_shared, "BLOCK_ELEMENTS", 256)
+    monkeypatch.setattr(sorting, "BLOCK_ELEMENTS", 256)
     parts = sort(values), gradient(sort, values, weights)  # type: ignore[operator]
     torch.testing.assert_close(parts, whole)
 
@@ -86,7 +85,7 @@ def test_blocks_bound_what_the_backward_pass_keeps(
     sort: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 256
-    monkeypatch.setattr(_shared, "BLOCK_ELEMENTS", 8 * n)
+    monkeypatch.setattr(sorting, "BLOCK_ELEMENTS", 8 * n)
     largest = 0
 
     def note(tensor: Tensor) -> Tensor:

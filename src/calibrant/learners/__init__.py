@@ -6,7 +6,7 @@ numbers into a law: one class in ``heads.py``, one line in ``HEADS``.
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from collections.abc import Callable

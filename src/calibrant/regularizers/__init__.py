@@ -5,7 +5,7 @@ To add one: one file here, one line in ``_LINES``.
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from calibrant.contracts import Regularizer

@@ -16,7 +16,7 @@ from calibrant.distributions.gaussian import Gaussian
 from calibrant.regularizers._ranks import ranks_of
 from calibrant.regularizers._resolve import check_batch, check_finite_pit
 from calibrant.regularizers.cumulative_kl import cumulative_kl, survival_factors
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = ["FusedCumulativeKl", "fused_form", "gaussian_of"]
 

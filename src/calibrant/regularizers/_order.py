@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from calibrant.contracts import PitValues, Sorter
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = ["ordered_cdf", "ordered_survival"]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, as_pit, check_positive
 from calibrant.contracts import PitValues
-from calibrant.sorting._shared import in_blocks
+from calibrant.sorting import in_blocks
 
 __all__ = ["beta_kernel_entropy"]
 

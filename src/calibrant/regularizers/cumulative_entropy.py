@@ -5,7 +5,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import Sorter
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = ["cumulative_kl_divergence", "cumulative_residual_entropy"]
 

@@ -9,7 +9,7 @@ from calibrant._checks import ArrayLike, as_pit
 from calibrant.contracts import PitValues, Sorter
 from calibrant.regularizers._order import ordered_survival
 from calibrant.regularizers._rows import check_row_count
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = ["cumulative_kl", "expected_cumulative_kl", "survival_factors"]
 

@@ -7,7 +7,7 @@ from torch.nn.functional import softplus
 from calibrant._checks import ArrayLike, InputError, as_pit, check_positive
 from calibrant.contracts import PitValues
 from calibrant.regularizers._rows import check_row_count
-from calibrant.sorting._shared import in_blocks
+from calibrant.sorting import in_blocks
 
 __all__ = ["expected_kernel_calibration", "kernel_calibration"]
 

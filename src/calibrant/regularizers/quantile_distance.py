@@ -7,7 +7,7 @@ from calibrant._checks import ArrayLike, InputError, as_pit
 from calibrant.contracts import PitValues, Sorter
 from calibrant.regularizers._order import ordered_cdf
 from calibrant.regularizers._rows import check_row_count
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = ["expected_quantile_distance", "quantile_distance"]
 

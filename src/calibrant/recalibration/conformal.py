@@ -1,19 +1,22 @@
-"""Intervals that cover at least what they promise, from the first row on."""
+"""Intervals that cover at least their nominal coverage, from the first row on."""
 
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.quantile_table import QuantileTable
-from calibrant.recalibration._held_out import held_out_rows, unfitted
-from calibrant.recalibration._json import write_json
+from calibrant.distributions import (
+    AbstractDistribution,
+    QuantileTable,
+    as_distribution,
+)
+from calibrant.recalibration.base import held_out_rows, unfitted
+from calibrant.registry import StoredPart
 
 __all__ = ["ConformalInterval", "ConformalPrediction"]
 
@@ -21,35 +24,35 @@ Score = Literal["auto", "normalized", "absolute", "quantile"]
 _SCORES = ("auto", "normalized", "absolute", "quantile")
 
 
-class ConformalInterval:
-    r"""Split conformal intervals around a law, at every coverage.
+class ConformalInterval(StoredPart):
+    r"""Split conformal intervals around a distribution, at every coverage.
 
     With scores :math:`s_i` of the :math:`n` held-out rows and :math:`s_{(k)}` the
-    :math:`k`-th smallest of them, the interval at coverage :math:`c` holds all targets
-    with a score of at most
+    :math:`k`-th smallest of them, the interval at coverage :math:`c` contains all
+    targets with a score of at most
 
     .. math:: s_{(k)}, \qquad k = \lceil (n + 1)\, c \rceil .
 
     **Guarantee.** If the held-out rows and a new one are exchangeable, the interval
-    holds the new target with probability at least :math:`c`, for every :math:`n` and
+    covers the new target with probability at least :math:`c`, for every :math:`n` and
     every model, and (distinct scores) at most :math:`c + 1 / (n + 1)`, apart from
     ``"quantile"`` between its coverages. For :math:`c > n / (n + 1)` no finite
-    interval can promise that, and the interval is infinite. The probability is over
+    interval can do that, and the interval is infinite. The probability is over
     held-out rows and the new row together, not for each row by itself.
 
-    The result has intervals only. A whole law with nearly this guarantee is what
-    ``empirical`` gives.
+    The result has intervals only. A whole distribution with nearly this guarantee is
+    what ``empirical`` gives.
 
     Parameters
     ----------
     score
-        ``"normalized"``: :math:`|y - \mu| / \sigma` with the law's mean and standard
-        deviation; the width follows the law's. ``"absolute"``: :math:`|y - \mu|`, one
-        width for all rows. ``"quantile"``: conformalized quantile regression,
-        :math:`\max(l_c - y,\; y - u_c)` with the law's own interval
-        :math:`[l_c, u_c]`, learned for coverages 0.01, 0.02, ..., 0.99, 0.995, 0.999
-        and :math:`n / (n + 1)`; between two of them the larger one is used.
-        ``"auto"``: quantile for a ``QuantileTable``, else normalized.
+        ``"normalized"``: :math:`|y - \mu| / \sigma` with the predicted mean and
+        standard deviation, which the width follows. ``"absolute"``:
+        :math:`|y - \mu|`, one width for all rows. ``"quantile"``: conformalized
+        quantile regression, :math:`\max(l_c - y,\; y - u_c)` with the predicted
+        interval :math:`[l_c, u_c]`, learned for coverages 0.01, 0.02, ..., 0.99,
+        0.995, 0.999 and :math:`n / (n + 1)`; between two of them the larger one is
+        used. ``"auto"``: quantile for a ``QuantileTable``, else normalized.
 
     References
     ----------
@@ -69,7 +72,10 @@ class ConformalInterval:
     [inf]
     """
 
+    kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "conformal_interval"
+    #: The score, coverages in ascending order, and the largest score inside of each.
+    _learned: tuple[str, list[float], list[float]] | None = None
 
     def __init__(self, *, score: Score = "auto") -> None:
         if score not in _SCORES:
@@ -77,9 +83,6 @@ class ConformalInterval:
                 f"score must be one of {', '.join(_SCORES)}, got {score!r}."
             )
         self.score = score
-        self._used: str | None = None
-        self._coverages: list[float] = []
-        self._bounds: list[float] = []
 
     def fit(
         self,
@@ -87,53 +90,57 @@ class ConformalInterval:
         y: ArrayLike,
     ) -> Self:
         """Learn from predictions for held-out rows and their targets ``(n,)``."""
-        law, target = held_out_rows(distribution, y)
-        used = self.score
+        predicted, target = held_out_rows(distribution, y)
+        used: str = self.score
         if used == "auto":
-            used = "quantile" if isinstance(law, QuantileTable) else "normalized"
+            table = isinstance(predicted, QuantileTable)
+            used = "quantile" if table else "normalized"
         n = len(target)
         with torch.no_grad():
             if used == "quantile":
-                coverages = _coverages(n)
-                bounds = [_quantile_bound(law, target, each) for each in coverages]
+                grid = {*(j / 100 for j in range(1, 100)), 0.995, 0.999, n / (n + 1)}
+                coverages = sorted(level for level in grid if level <= n / (n + 1))
+                bounds = [_bound(predicted, target, level) for level in coverages]
             else:
                 coverages = [k / (n + 1) for k in range(1, n + 1)]
-                bounds = _distances(law, target, used).sort().values.tolist()
-        self._used, self._coverages, self._bounds = used, coverages, bounds
+                bounds = _distances(predicted, target, used).sort().values.tolist()
+        self._learned = used, coverages, bounds
         return self
+
+    @property
+    def _fitted(self) -> tuple[str, list[float], list[float]]:
+        if self._learned is None:
+            raise unfitted(self.name)
+        return self._learned
 
     def transform(self, distribution: Any) -> "ConformalPrediction":  # noqa: ANN401
         """Give other rows their intervals."""
-        if self._used is None:
-            raise unfitted(self.name)
-        law = as_distribution(distribution)
-        return ConformalPrediction(law, self._used, self._coverages, self._bounds)
+        return ConformalPrediction(as_distribution(distribution), *self._fitted)
 
-    def to_json(self) -> str:
-        """Write options and scores as text, to be read by ``from_json``."""
-        if self._used is None:
-            raise unfitted(self.name)
-        state = {
-            "used": self._used,
-            "coverages": self._coverages,
-            "bounds": self._bounds,
-        }
-        return write_json(self.name, options={"score": self.score}, state=state)
+    def _options(self) -> dict[str, object]:
+        return {"score": self.score}
 
-    @classmethod
-    def from_state(cls, options: Mapping[str, Any], state: Mapping[str, Any]) -> Self:
-        """Make a fitted recalibrator from what ``to_json`` wrote."""
-        restored = cls(**options)
-        restored._used = str(state["used"])
-        restored._coverages = [float(each) for each in state["coverages"]]
-        restored._bounds = [float(each) for each in state["bounds"]]
+    def _state(self) -> dict[str, object]:
+        return dict(zip(("used", "coverages", "bounds"), self._fitted, strict=True))
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        used = state["used"]
+        coverages, bounds = (
+            [float(value) for value in state[name]] for name in ("coverages", "bounds")
+        )
+        ends = [0.0, *coverages, 1.0]
         if (
-            restored._used not in _SCORES[1:]
-            or len(restored._coverages) != len(restored._bounds)
-            or restored._coverages != sorted(restored._coverages)
+            used not in _SCORES[1:]
+            or not coverages
+            or len(coverages) != len(bounds)
+            or not all(low < high for low, high in pairwise(ends))
+            or not all(map(math.isfinite, bounds))
+            or (used != "quantile" and bounds != sorted(map(abs, bounds)))
         ):
-            raise InputError("coverages must ascend and have one bound each")
-        return restored
+            raise InputError(
+                "coverages must ascend between 0 and 1 and have one finite bound each"
+            )
+        self._learned = used, coverages, bounds
 
 
 class ConformalPrediction:
@@ -142,11 +149,11 @@ class ConformalPrediction:
     Parameters
     ----------
     base
-        The law that was given, of any batch shape.
+        The given distribution, of any batch shape.
     score
         Which score ``bounds`` are of: normalized, absolute or quantile.
     coverages
-        Coverages that are promised, ascending, shape ``(k,)``.
+        Nominal coverages, ascending, shape ``(k,)``.
     bounds
         Largest score inside the interval at each of them.
     """
@@ -163,16 +170,16 @@ class ConformalPrediction:
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
+        """Shape of the batch of rows."""
         return self.base.batch_shape
 
     @property
     def mean(self) -> Tensor:
-        """Expectation under the law that was given, shape ``batch_shape``."""
+        """Mean of the given distribution, shape ``batch_shape``."""
         return self.base.mean
 
     def interval(self, coverage: float) -> tuple[Tensor, Tensor]:
-        """Interval that holds the target with probability ``coverage`` or more.
+        """Interval that covers the target with probability ``coverage`` or more.
 
         Infinite where the held-out rows are too few: ``coverage > n / (n + 1)``.
         """
@@ -187,10 +194,8 @@ class ConformalPrediction:
             lower, upper = self.base.interval(self._coverages[place])
             # A negative bound can cross them; then the interval is its middle.
             middle = (lower + upper) / 2
-            return (
-                torch.minimum(lower - bound, middle),
-                torch.maximum(upper + bound, middle),
-            )
+            lower = torch.minimum(lower - bound, middle)
+            return lower, torch.maximum(upper + bound, middle)
         width = bound * self.base.stddev if self.score == "normalized" else bound
         return self.base.mean - width, self.base.mean + width
 
@@ -198,10 +203,10 @@ class ConformalPrediction:
         return f"ConformalPrediction(score={self.score!r}, base={self.base!r})"
 
 
-def _distances(law: AbstractDistribution, y: Tensor, score: str) -> Tensor:
-    distance = (y - law.mean).abs().double()
+def _distances(predicted: AbstractDistribution, y: Tensor, score: str) -> Tensor:
+    distance = (y - predicted.mean).abs().double()
     if score == "normalized":
-        distance = distance / law.stddev.double()
+        distance = distance / predicted.stddev.double()
     if not distance.isfinite().all():
         raise InputError(
             f"the {score} score needs a finite mean"
@@ -212,15 +217,9 @@ def _distances(law: AbstractDistribution, y: Tensor, score: str) -> Tensor:
     return distance
 
 
-def _coverages(n: int) -> list[float]:
-    """Coverages for which ``n`` rows can promise anything, ascending."""
-    grid = [j / 100 for j in range(1, 100)] + [0.995, 0.999, n / (n + 1)]
-    return sorted(each for each in set(grid) if each <= n / (n + 1))
-
-
-def _quantile_bound(law: AbstractDistribution, y: Tensor, coverage: float) -> float:
-    """Correct the law's interval: the k-th smallest signed distance outside it."""
-    lower, upper = law.interval(coverage)
+def _bound(predicted: AbstractDistribution, y: Tensor, coverage: float) -> float:
+    """Correct the predicted interval: the k-th smallest distance outside of it."""
+    lower, upper = predicted.interval(coverage)
     outside = torch.maximum(lower - y, y - upper).double()
     k = math.ceil((len(y) + 1) * coverage - 1e-9)
     return float(outside.kthvalue(k).values)
