@@ -92,9 +92,21 @@ class StoredPart:
     and what it has learned.
     """
 
-    #: The kind of the table, and the name in it.
+    #: The kind of the table, the name in it, and what ``fit`` must be called with.
     kind: ClassVar[str]
     name: ClassVar[str]
+    _fit_on: ClassVar[str]
+    _learned: Any = None
+
+    @property
+    def _fitted(self) -> Any:  # noqa: ANN401  (each class learns something else)
+        """What ``fit`` has learned."""
+        if self._learned is None:
+            raise InputError(
+                f"the {self.name} {self.kind} must be fitted first, and it is not. "
+                f"Call fit() with {self._fit_on}."
+            )
+        return self._learned
 
     def _options(self) -> dict[str, object]:
         """Keyword arguments of the constructor."""

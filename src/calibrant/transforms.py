@@ -64,10 +64,10 @@ class AbstractTransform(StoredPart):
     """
 
     kind: ClassVar[str] = "transform"
+    _fit_on: ClassVar[str] = "the training targets, shape (n,)"
     #: What to do about targets outside of the support.
     _remedy: ClassVar[str] = ""
     _names: ClassVar[tuple[str, ...]] = ()
-    _learned: tuple[float, ...] | None = None
     #: Open interval of the targets that have an image.
     support: tuple[float, float] = (-math.inf, math.inf)
 
@@ -120,16 +120,12 @@ class AbstractTransform(StoredPart):
 
     @property
     def _parameters(self) -> tuple[float, ...]:
-        if self._learned is None:
-            raise InputError(
-                f"the transform {self.name!r} must be fitted before it is used. Call "
-                "fit(y) with the training targets, shape (n,)."
-            )
-        return self._learned
+        return tuple(self._fitted)
 
     def _state(self) -> dict[str, object]:
-        values = self._parameters if self._names else ()
-        return dict(zip(self._names, values, strict=True))
+        return dict(
+            zip(self._names, self._parameters if self._names else (), strict=True)
+        )
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         values = tuple(float(state[name]) for name in self._names)
@@ -261,7 +257,7 @@ class BoxCoxTransform(AbstractTransform):
     @property
     def power(self) -> float:
         r"""The power :math:`\lambda`."""
-        return self._parameters[0]
+        return float(self._parameters[0])
 
     def _options(self) -> dict[str, object]:
         return {"power": self._given_power}
@@ -364,7 +360,7 @@ class YeoJohnsonTransform(AbstractTransform):
     @property
     def power(self) -> float:
         r"""The power :math:`\lambda`."""
-        return self._parameters[0]
+        return float(self._parameters[0])
 
     def _options(self) -> dict[str, object]:
         return {"power": self._given_power}

@@ -25,7 +25,6 @@ from calibrant.distributions import (
     Mixture,
     Recalibrated,
     StudentT,
-    TorchLaw,
     Transformed,
     Truncated,
     as_distribution,
@@ -34,17 +33,20 @@ from calibrant.distributions import (
 from calibrant.registry import StoredPart
 
 __all__ = [
+    "FIT_ON",
     "MapRecalibrator",
-    "StoredMap",
+    "Prediction",
     "center_of",
-    "held_out_pit",
     "held_out_rows",
     "pit_of_rows",
     "stretched",
-    "unfitted",
     "widened",
 ]
 
+#: What every recalibrator learns from.
+FIT_ON = "predictions for rows that the model was not trained on, and their targets"
+#: Whatever ``as_distribution`` takes.
+Prediction = Any
 #: Of random places in a jump; a seed that made the data would repeat its numbers.
 _SEED = 200212860
 #: Tails of PIT values that float64 tells from 0 only on one side, and that a map
@@ -52,23 +54,19 @@ _SEED = 200212860
 _LOST, _SAFE = 1e-15, 1e-8
 #: Rows that may lie beyond: one in so many. Outliers must not widen all others.
 _OUTLIERS = 50
-#: Factors by which predictions are widened.
-_SPREADS = [2.0**power for power in range(1, 11)]
 #: Distributions that are widened inside of what they are made of.
 _DERIVED = (Recalibrated, Transformed, Truncated, Censored)
 
 
 class StoredMap(UnitMap, Protocol):
-    """A map of [0, 1] that can be written as plain lists and numbers."""
+    """A map of [0, 1] that is written as plain lists and numbers."""
 
     def state(self) -> dict[str, object]:
         """Everything that the map consists of."""
-        ...
 
     @classmethod
     def restore(cls, state: Mapping[str, Any]) -> Self:
         """Make the map from its state, checked: it comes from a file."""
-        ...
 
 
 class MapRecalibrator(StoredPart, ABC):
@@ -80,8 +78,8 @@ class MapRecalibrator(StoredPart, ABC):
     """
 
     kind: ClassVar[str] = "recalibrator"
+    _fit_on: ClassVar[str] = FIT_ON
     _map_type: ClassVar[type[StoredMap]]
-    _map: StoredMap | None = None
     _spread: float = 1.0
 
     @abstractmethod
@@ -90,32 +88,22 @@ class MapRecalibrator(StoredPart, ABC):
 
     def fit(
         self,
-        distribution: Any,  # noqa: ANN401
+        distribution: Prediction,
         y: ArrayLike,
         *,
         pit: Callable[[AbstractDistribution], ArrayLike | PitValues] | None = None,
     ) -> Self:
-        """Learn from predictions for held-out rows and their targets.
+        """Learn from predictions for held-out rows and their targets ``(n,)``.
 
         The PIT value of a target that has a probability of its own (a cap) is a random
-        place in the jump of the cdf, with a fixed seed.
-
-        Parameters
-        ----------
-        distribution
-            One distribution for each row, batch shape ``(n,)``: whatever
-            ``as_distribution`` takes.
-        y
-            Targets, shape ``(n,)``.
-        pit
-            PIT values of the rows from their distribution, instead of those at ``y``:
-            randomized ones of rounded targets.
+        place in the jump of the cdf, with a fixed seed. ``pit`` computes PIT values
+        from a distribution instead: randomized ones of rounded targets.
         """
         predicted, target = held_out_rows(distribution, y)
         pit_of = pit or (lambda given: pit_of_rows(given, target))
         with torch.no_grad():
-            self._spread, values = _resolved(predicted, pit_of)
-        self._map = self._learn(values)
+            spread, values = _resolved(predicted, pit_of)
+        self._learned, self._spread = self._learn(values), spread
         return self
 
     def fit_pit(self, pit: ArrayLike | PitValues, *, spread: float = 1.0) -> Self:
@@ -124,10 +112,10 @@ class MapRecalibrator(StoredPart, ABC):
         Without the predictions these cannot be widened: values next to 0 and 1 are
         lost. Prefer :meth:`fit`, or widen the predictions by ``spread`` before.
         """
-        self._map, self._spread = self._learn(held_out_pit(pit)), spread
+        self._learned, self._spread = self._learn(_held_out_pit(pit)), spread
         return self
 
-    def transform(self, distribution: Any) -> Recalibrated:  # noqa: ANN401
+    def transform(self, distribution: Prediction) -> Recalibrated:
         """Correct predictions for other rows, of any batch shape."""
         given = as_distribution(distribution)
         return Recalibrated(widened(given, self.spread), self.unit_map)
@@ -143,9 +131,8 @@ class MapRecalibrator(StoredPart, ABC):
     @property
     def unit_map(self) -> StoredMap:
         """The map that was learned."""
-        if self._map is None:
-            raise unfitted(self.name)
-        return self._map
+        learned: StoredMap = self._fitted
+        return learned
 
     def apply(self, levels: ArrayLike) -> Tensor:
         """Map plain levels in [0, 1], shape ``(..., n)``: for plots and checks."""
@@ -165,11 +152,12 @@ class MapRecalibrator(StoredPart, ABC):
         return self.unit_map.state() | widening
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._map = self._map_type.restore(state)
+        self._learned = self._map_type.restore(state)
         self._spread = check_positive(float(state.get("spread", 1)), name="spread")
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()} [{'unfitted' if self._map is None else 'fitted'}]"
+        state = "unfitted" if self._learned is None else "fitted"
+        return f"{super().__repr__()} [{state}]"
 
 
 def _resolved(
@@ -181,19 +169,18 @@ def _resolved(
     A power of 2 that depends on few rows: ranks of location-scale families are the
     same for each of them, so the guarantee of ranks stays.
     """
-    values = held_out_pit(pit_of(predicted))
+    values = _held_out_pit(pit_of(predicted))
     most = max(1, len(values.cdf) // _OUTLIERS)
-    best = 1.0, values
-    fewest = _beyond(values, _SAFE)
+    best, fewest = (1.0, values), _beyond(values, _SAFE)
     if fewest <= most or not _beyond(values, _LOST):
         return best
     # An object with nothing but a cdf cannot be widened.
     with suppress(UnsupportedError):
-        for spread in _SPREADS:
-            values = held_out_pit(pit_of(widened(predicted, spread)))
+        for power in range(1, 11):
+            values = _held_out_pit(pit_of(widened(predicted, 2.0**power)))
             count = _beyond(values, _SAFE)
             if count < fewest:  # not where targets lie outside of the support
-                best, fewest = (spread, values), count
+                best, fewest = (2.0**power, values), count
             if fewest <= most:
                 break
     return best
@@ -206,19 +193,18 @@ def _beyond(pit: PitValues, tail: float) -> int:
 
 
 def held_out_rows(
-    distribution: Any,  # noqa: ANN401  (whatever as_distribution takes)
-    y: ArrayLike,
+    distribution: Prediction, y: ArrayLike
 ) -> tuple[AbstractDistribution, Tensor]:
     """Return the distribution and a finite target for each of its rows, ``(n,)``."""
     predicted = as_distribution(distribution)
     target = as_target(y, like=predicted._like)
-    if len(predicted.batch_shape) != 1 or target.shape != predicted.batch_shape:
+    shape = tuple(predicted.batch_shape)
+    if len(shape) != 1 or target.shape != shape:
         raise InputError(
             "a recalibrator needs one distribution and one target for each held-out "
-            "row, both of shape (n,); the distribution has batch shape "
-            f"{tuple(predicted.batch_shape)} and y {tuple(target.shape)}. Use "
-            "squeeze(-1) on (n, 1); members of an ensemble become one distribution "
-            "with GaussianMixture."
+            f"row, both of shape (n,); their shapes are {shape} and "
+            f"{tuple(target.shape)}. Use squeeze(-1) on (n, 1); members of an ensemble "
+            "become one distribution with GaussianMixture."
         )
     return predicted, target.detach()
 
@@ -238,7 +224,7 @@ def pit_of_rows(predicted: AbstractDistribution, target: Tensor) -> PitValues:
     return PitValues(*(torch.where(jump > 0, new, own) for new, own in pairs))
 
 
-def held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
+def _held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
     """Return PIT values ``(n,)`` in ascending order, float64, on the CPU."""
     given = as_pit(pit).map(lambda part: part.detach().cpu())
     if given.cdf.ndim != 1:
@@ -269,15 +255,6 @@ def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
         return log_tail.double()
     smallest = tail[tail > 0].min().double()
     return torch.where(plain, (smallest / 2).log(), log_tail.double())
-
-
-def unfitted(name: str) -> InputError:
-    """Make the error for the use of a recalibrator that has learned nothing."""
-    return InputError(
-        f"the {name} recalibrator must be fitted first, and it is not. Call "
-        "fit(distribution, y) with predictions for rows that the model was not "
-        "trained on."
-    )
 
 
 def center_of(given: AbstractDistribution) -> Tensor:
@@ -328,10 +305,9 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
     if type(given) in DISTRIBUTIONS.values():
         return wider
     # The quantile of torch at a level of 0 is some small number.
-    low, high = (
-        given._bounds()
-        if isinstance(given, TorchLaw)
-        else (given.quantile(0.0), given.quantile(1.0))
+    bounds = getattr(
+        given, "_bounds", lambda: (given.quantile(0.0), given.quantile(1.0))
     )
+    low, high = bounds()
     bounded = bool((low.isfinite() | high.isfinite()).any())
     return Truncated(wider, low, high) if bounded else wider

@@ -4,7 +4,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import torch
 from torch import Tensor
@@ -15,13 +15,13 @@ from calibrant.distributions import (
     QuantileTable,
     as_distribution,
 )
-from calibrant.recalibration.base import held_out_rows, unfitted
+from calibrant.recalibration.base import FIT_ON, Prediction, held_out_rows
 from calibrant.registry import StoredPart
 
 __all__ = ["ConformalInterval", "ConformalPrediction"]
 
 Score = Literal["auto", "normalized", "absolute", "quantile"]
-_SCORES = ("auto", "normalized", "absolute", "quantile")
+_SCORES = get_args(Score)
 
 
 class ConformalInterval(StoredPart):
@@ -74,8 +74,7 @@ class ConformalInterval(StoredPart):
 
     kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "conformal_interval"
-    #: The score, coverages in ascending order, and the largest score inside of each.
-    _learned: tuple[str, list[float], list[float]] | None = None
+    _fit_on: ClassVar[str] = FIT_ON
 
     def __init__(self, *, score: Score = "auto") -> None:
         if score not in _SCORES:
@@ -84,11 +83,7 @@ class ConformalInterval(StoredPart):
             )
         self.score = score
 
-    def fit(
-        self,
-        distribution: Any,  # noqa: ANN401
-        y: ArrayLike,
-    ) -> Self:
+    def fit(self, distribution: Prediction, y: ArrayLike) -> Self:
         """Learn from predictions for held-out rows and their targets ``(n,)``."""
         predicted, target = held_out_rows(distribution, y)
         used: str = self.score
@@ -107,13 +102,7 @@ class ConformalInterval(StoredPart):
         self._learned = used, coverages, bounds
         return self
 
-    @property
-    def _fitted(self) -> tuple[str, list[float], list[float]]:
-        if self._learned is None:
-            raise unfitted(self.name)
-        return self._learned
-
-    def transform(self, distribution: Any) -> "ConformalPrediction":  # noqa: ANN401
+    def transform(self, distribution: Prediction) -> "ConformalPrediction":
         """Give other rows their intervals."""
         return ConformalPrediction(as_distribution(distribution), *self._fitted)
 
@@ -146,16 +135,7 @@ class ConformalInterval(StoredPart):
 class ConformalPrediction:
     """Conformal intervals of each row, at any coverage; see ``ConformalInterval``.
 
-    Parameters
-    ----------
-    base
-        The given distribution, of any batch shape.
-    score
-        Which score ``bounds`` are of: normalized, absolute or quantile.
-    coverages
-        Nominal coverages, ascending, shape ``(k,)``.
-    bounds
-        Largest score inside the interval at each of them.
+    ``bounds`` are the largest scores inside the intervals at ``coverages``, ascending.
     """
 
     def __init__(

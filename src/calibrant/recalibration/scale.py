@@ -13,7 +13,13 @@ from calibrant.distributions import (
     as_distribution,
     rescaled,
 )
-from calibrant.recalibration.base import center_of, held_out_rows, stretched, unfitted
+from calibrant.recalibration.base import (
+    FIT_ON,
+    Prediction,
+    center_of,
+    held_out_rows,
+    stretched,
+)
 from calibrant.registry import StoredPart
 
 __all__ = ["ScaleRecalibrator"]
@@ -56,7 +62,7 @@ class ScaleRecalibrator(StoredPart):
 
     kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "scale"
-    _factor: float | None = None
+    _fit_on: ClassVar[str] = FIT_ON
 
     def __init__(self, *, score: Literal["nll", "crps"] = "nll") -> None:
         if score not in ("nll", "crps"):
@@ -66,15 +72,9 @@ class ScaleRecalibrator(StoredPart):
     @property
     def factor(self) -> float:
         """The factor that was learned; above 1 for an over-confident model."""
-        if self._factor is None:
-            raise unfitted(self.name)
-        return self._factor
+        return float(self._fitted)
 
-    def fit(
-        self,
-        distribution: Any,  # noqa: ANN401
-        y: ArrayLike,
-    ) -> Self:
+    def fit(self, distribution: Prediction, y: ArrayLike) -> Self:
         """Learn from predictions for held-out rows and their targets ``(n,)``."""
         from scipy.optimize import minimize_scalar  # only who fits pays for the import
 
@@ -115,10 +115,10 @@ class ScaleRecalibrator(StoredPart):
             method="bounded",
             options={"xatol": 1e-10},
         )
-        self._factor = math.exp(found.x)
+        self._learned = math.exp(found.x)
         return self
 
-    def transform(self, distribution: Any) -> AbstractDistribution:  # noqa: ANN401
+    def transform(self, distribution: Prediction) -> AbstractDistribution:
         """Stretch the distributions of other rows, of any batch shape."""
         return stretched(as_distribution(distribution), self.factor)
 
@@ -129,4 +129,4 @@ class ScaleRecalibrator(StoredPart):
         return {"factor": self.factor}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._factor = check_positive(float(state["factor"]), name="factor")
+        self._learned = check_positive(float(state["factor"]), name="factor")
