@@ -185,7 +185,8 @@ def part_from_json(table: Table[Any], text: str) -> Any:  # noqa: ANN401
         ValueError,
     ) as error:
         raise InputError(
-            f"the text for {name!r} is damaged: {error}. Write it again with to_json()."
+            f"the text for {name!r} is damaged: {str(error).rstrip('.')}. Write it again "
+            "with to_json()."
         ) from error
 
 

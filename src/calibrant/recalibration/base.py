@@ -54,6 +54,8 @@ _SEED = 200212860
 _LOST, _SAFE = 1e-15, 1e-8
 #: Rows that may lie beyond: one in so many. Outliers must not widen all others.
 _OUTLIERS = 50
+#: Factors by which predictions are widened.
+_SPREADS = [2.0**power for power in range(1, 11)]
 #: Distributions that are widened inside of what they are made of.
 _DERIVED = (Recalibrated, Transformed, Truncated, Censored)
 
@@ -154,6 +156,11 @@ class MapRecalibrator(StoredPart, ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._learned = self._map_type.restore(state)
         self._spread = check_positive(float(state.get("spread", 1)), name="spread")
+        rises = self.invert([0.05, 0.5, 0.95]).diff() >= 0  # not so of NaN
+        if not rises.all() or self._spread > _SPREADS[-1]:
+            raise InputError(
+                f"its map must rise from 0 to 1, and its spread be at most {_SPREADS[-1]:g}"
+            )
 
     def __repr__(self) -> str:
         state = "unfitted" if self._learned is None else "fitted"
@@ -176,11 +183,11 @@ def _resolved(
         return best
     # An object with nothing but a cdf cannot be widened.
     with suppress(UnsupportedError):
-        for power in range(1, 11):
-            values = _held_out_pit(pit_of(widened(predicted, 2.0**power)))
+        for spread in _SPREADS:
+            values = _held_out_pit(pit_of(widened(predicted, spread)))
             count = _beyond(values, _SAFE)
             if count < fewest:  # not where targets lie outside of the support
-                best, fewest = (2.0**power, values), count
+                best, fewest = (spread, values), count
             if fewest <= most:
                 break
     return best

@@ -130,3 +130,5 @@ class ScaleRecalibrator(StoredPart):
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._learned = check_positive(float(state["factor"]), name="factor")
+        if abs(math.log(self.factor)) > _TRIED[-1]:
+            raise InputError(f"factor must lie between 1/2981 and 2981: {state}.")
