@@ -268,7 +268,9 @@ def data_sets() -> Iterator[str]:
 def room_of(path: str) -> Room:
     """Find the page on which a part stands."""
     for room in ROOMS:
-        if path.startswith(tuple(f"{each}." for each in room.modules)):
+        if path.rsplit(".", 1)[1] in room.tables or path.startswith(
+            tuple(f"{module}." for module in room.modules)
+        ):
             return room
     raise SystemExit(f"{path} is public and has no page: see ROOMS in {__file__}.")
 

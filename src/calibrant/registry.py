@@ -184,9 +184,9 @@ def part_from_json(table: Table[Any], text: str) -> Any:  # noqa: ANN401
         TypeError,
         ValueError,
     ) as error:
+        reason = str(error).rstrip(".")
         raise InputError(
-            f"the text for {name!r} is damaged: {str(error).rstrip('.')}. Write it again "
-            "with to_json()."
+            f"the text for {name!r} is damaged: {reason}. Write it again by to_json()."
         ) from error
 
 

@@ -159,7 +159,8 @@ class MapRecalibrator(StoredPart, ABC):
         rises = self.invert([0.05, 0.5, 0.95]).diff() >= 0  # not so of NaN
         if not rises.all() or self._spread > _SPREADS[-1]:
             raise InputError(
-                f"its map must rise from 0 to 1, and its spread be at most {_SPREADS[-1]:g}"
+                "its map must rise from 0 to 1, and its spread be at most "
+                f"{_SPREADS[-1]:g}"
             )
 
     def __repr__(self) -> str:
