@@ -3,6 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -113,9 +114,13 @@ class _Lines:
         self._fall = 1 - x[1:], 1 - y[1:], 1 - y[:-1]
         self._ends = torch.cat([x[1:-1], _vector([torch.inf])])
         # Several buckets of [0, 1] for each line; their bounds are exact in binary.
-        self._buckets = 2 ** (4 * len(x)).bit_length()
+        self._buckets = 2 ** (2 * len(x)).bit_length()
+
+    @cached_property
+    def _first(self) -> Tensor:
+        """The line at the start of each bucket."""
         bounds = torch.arange(self._buckets + 1, dtype=torch.float64) / self._buckets
-        self._first = self._searched(bounds)
+        return self._searched(bounds)
 
     def segment(self, level: Tensor) -> Tensor:
         """Number of the line at each level, same shape.
@@ -431,11 +436,10 @@ class EmpiricalRecalibrator(MapRecalibrator):
     **Guarantee.** Let the :math:`n` held-out rows and a new one be exchangeable, and
     their PIT values distinct. Then the new target lies below the recalibrated quantile
     at level :math:`i / (n+1)` with probability exactly :math:`i / (n+1)`, for every
-    :math:`n` and every model, and at a level :math:`p` between two of these with a
-    probability between the two, so within :math:`1 / (n+1)` of :math:`p`. A central
-    interval is therefore within :math:`2 / (n+1)` of its coverage. The probability is
-    over held-out rows and the new row together, not for each row by itself. For
-    intervals that never cover less take ``conformal_interval``.
+    :math:`n` and every model, and at any level :math:`p` within :math:`1 / (n+1)` of
+    :math:`p`; a central interval is within :math:`2 / (n+1)` of its coverage. The
+    probability is over held-out rows and the new row together, not for each row by
+    itself. For intervals that never cover less take ``conformal_interval``.
 
     PIT values closer to 0 or 1 than 1e-15 are as good as tied. Where more than one in
     fifty is near that, ``fit`` widens the predictions first (``spread``), which keeps
