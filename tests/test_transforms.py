@@ -352,7 +352,7 @@ def test_functions_that_do_not_fit_each_other_are_refused() -> None:
         from_functions(torch.neg, torch.neg, torch.zeros_like).fit(y)
     with pytest.raises(InputError, match="inverse must undo forward"):
         from_functions(torch.asinh, torch.exp, torch.zeros_like).fit(y)
-    with pytest.raises(InputError, match="that of forward's derivative"):
+    with pytest.raises(InputError, match="that of forward's slope"):
         from_functions(torch.asinh, torch.sinh, torch.zeros_like).fit(y)
     with pytest.raises(InputError, match="support must be"):
         from_functions(torch.asinh, torch.sinh, torch.abs, support=(1.0, 1.0))

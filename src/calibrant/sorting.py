@@ -1,7 +1,4 @@
-"""Ascending sorts of the last axis that carry gradients: hard and relaxed.
-
-To add one: a function here, a line in ``calibrant.registry.SORTERS``.
-"""
+"""Ascending sorts of the last axis that carry gradients; their table is in registry."""
 
 from collections.abc import Callable
 
@@ -22,6 +19,7 @@ __all__ = [
     "stochastic_neural_sort",
 ]
 
+Function = Callable[[Tensor], Tensor]
 #: Entries of a relaxed permutation matrix held at once (64 MiB of float32); above it
 #: the rows of the matrix are made, used and dropped in blocks.
 BLOCK_ELEMENTS = 2**24
@@ -215,16 +213,13 @@ def network_sort(values: Tensor, *, temperature: float = 1e-3) -> Tensor:
     # logistic(50) is 1 in float64 and float32 alike.
     top = values.detach().amax(dim=-1, keepdim=True) + 50 * temperature
     padded = torch.cat([values, top.expand(*values.shape[:-1], width - n)], dim=-1)
-    stages = width.bit_length() - 1
-    for stage in range(1, stages + 1):
+    for stage in range(1, width.bit_length()):
         for step in reversed(range(stage)):
             padded = _swap_layer(padded, 2**step, 2**stage, temperature)
     return padded[..., :n]
 
 
-def in_blocks(
-    row_block: Callable[[Tensor], Tensor], rows: Tensor, elements_per_row: int
-) -> Tensor:
+def in_blocks(row_block: Function, rows: Tensor, elements_per_row: int) -> Tensor:
     """Join ``row_block(rows[a:b])`` over blocks so that memory stays bounded.
 
     ``rows`` of shape ``(..., n)`` are cut along the last axis; ``row_block`` keeps
@@ -251,9 +246,7 @@ def _sortable(values: Tensor, temperature: float = 1, name: str = "values") -> T
     return values
 
 
-def _mixed(
-    values: Tensor, weights: Callable[[Tensor], Tensor], places: Tensor
-) -> Tensor:
+def _mixed(values: Tensor, weights: Function, places: Tensor) -> Tensor:
     """Means of the values with the weights of each place, in full precision."""
     with torch.autocast(device_type=values.device.type, enabled=False):
         return in_blocks(
@@ -263,9 +256,7 @@ def _mixed(
         )
 
 
-def _neural_weights(
-    values: Tensor, temperature: float
-) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+def _neural_weights(values: Tensor, temperature: float) -> tuple[Function, Tensor]:
     """Rows of the relaxed permutation as a function of slopes, and all slopes.
 
     The sum of |x_j - x_k| over k takes O(n log n): with ranks r and prefix sums C of

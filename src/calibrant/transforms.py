@@ -1,7 +1,4 @@
-"""Increasing maps of targets onto the real line, and back.
-
-To add one: a class here, a line in ``calibrant.registry.TRANSFORMS``.
-"""
+"""Increasing maps of targets onto the real line; their table is in registry."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -271,7 +268,7 @@ class BoxCoxTransform(AbstractTransform):
         elif power is None:
             bound = min(_LARGEST_POWER, _LARGEST_LOG / reach)
             # The derivatives of g multiply to 1, since the mean of w is 0.
-            power = _best_power(lambda p: _log_variance(_power(w, p)), -bound, bound)
+            power = _most_likely(lambda p: _log_spread(_power(w, p)), -bound, bound)
         edge = float(w.min() if power >= 0 else w.max())
         self._check(power, log_scale, edge)
         return power, log_scale, edge
@@ -371,12 +368,19 @@ class YeoJohnsonTransform(AbstractTransform):
         scales = (high - low, float(y.std(correction=0)), 1.0)
         scale = next(scale for scale in scales if 0 < scale < math.inf)
         t, power = (y - center) / scale, self._given_power
-        if power is None and not (t != t[0]).any():  # equal targets: nothing to learn
-            power = 1.0
+        log_slope = float((t.sign() * torch.log1p(t.abs())).mean())
+        # Powers whose images overflow are left out, on either side.
+        above, below = (
+            min(2.0, _LARGEST_LOG / float(torch.log1p(side.max().clamp_min(1))))
+            for side in (t, -t)
+        )
+        if power is None and (2 - below >= above or (t == t[0]).all()):
+            power = 1.0  # equal targets: nothing to learn
         elif power is None:
-            log_slope = float((t.sign() * torch.log1p(t.abs())).mean())
-            power = _best_power(
-                lambda p: _log_variance(_curve(t, p)) / 2 - (p - 1) * log_slope, 0, 2
+            power = _most_likely(
+                lambda p: _log_spread(_curve(t, p)) - (p - 1) * log_slope,
+                2 - below,
+                above,
             )
         return power, center, scale
 
@@ -466,10 +470,7 @@ class FunctionTransform(AbstractTransform):
             (z.diff() > 0, "forward must increase strictly"),
             (z.isfinite(), "forward must be finite"),
             ((self._inverse(z) - y).abs() <= room, "inverse must undo forward"),
-            (
-                slope.abs() <= 1e-4,
-                "log_derivative must be that of forward's derivative",
-            ),
+            (slope.abs() <= 1e-4, "log_derivative must be that of forward's slope"),
         ):
             if not kept.all():
                 raise InputError(f"{rule} on the targets, and it does not. Correct it.")
@@ -504,25 +505,14 @@ def _curve(t: Tensor, power: float) -> Tensor:
     return torch.where(t >= 0, above, -below)
 
 
-def _log_variance(values: Tensor) -> float:
-    """Logarithm of the variance of ``(n,)``, infinite if a square is."""
-    variance = float(values.var(correction=0))
-    if not math.isfinite(variance):
-        return math.inf
-    return math.log(max(variance, np.finfo(np.float64).tiny))
+def _log_spread(values: Tensor) -> float:
+    return float(values.std(correction=0).log())
 
 
-def _best_power(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Find the power with the smallest loss in ``[low, high]``, to about 1e-8."""
+def _most_likely(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Power in ``[low, high]`` with the least loss, a convex negative likelihood."""
     from scipy.optimize import minimize_scalar  # only who fits pays for the import
 
-    tried = np.linspace(low, high, 41)
-    losses = [loss(float(power)) for power in tried]
-    best = int(np.argmin(losses))
-    found = minimize_scalar(
-        lambda power: loss(float(power)),
-        bounds=(tried[max(best - 1, 0)], tried[min(best + 1, 40)]),
-        method="bounded",
-        options={"xatol": 1e-9},
-    )
-    return float(found.x) if found.fun < losses[best] else float(tried[best])
+    bounds, options = (low, high), {"xatol": 1e-9}
+    found = minimize_scalar(loss, bounds=bounds, method="bounded", options=options)
+    return float(found.x)
