@@ -154,12 +154,11 @@ def part_from_json(table: Table[Any], text: str) -> Any:  # noqa: ANN401
             f"text must be {source}, complete; it cannot be read as JSON: {error}."
         ) from error
     if not isinstance(content, dict) or content.get("format") != f"calibrant {kind}":
-        found = type(content).__name__
+        found = f"JSON of a {type(content).__name__}"
         if isinstance(content, dict):
             found = f"an object whose format is {content.get('format')!r}"
         raise InputError(
-            f"text must be {source}, with format 'calibrant {kind}'; got JSON of a "
-            f"{found}."
+            f"text must be {source}, with format 'calibrant {kind}'; got {found}."
         )
     version, name = content.get("version"), content.get("name")
     if version != _VERSION:
