@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import calibrant
-from calibrant._table import Table
+from calibrant.registry import Table
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "calibrant"
@@ -268,7 +268,9 @@ def data_sets() -> Iterator[str]:
 def room_of(path: str) -> Room:
     """Find the page on which a part stands."""
     for room in ROOMS:
-        if path.startswith(tuple(f"{each}." for each in room.modules)):
+        if path.rsplit(".", 1)[1] in room.tables or path.startswith(
+            tuple(f"{module}." for module in room.modules)
+        ):
             return room
     raise SystemExit(f"{path} is public and has no page: see ROOMS in {__file__}.")
 

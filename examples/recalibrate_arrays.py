@@ -7,7 +7,7 @@ import numpy as np
 
 from calibrant import calibration_error, evaluate
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.smooth import SmoothRecalibrator
+from calibrant.recalibration.maps import SmoothRecalibrator
 
 rng = np.random.default_rng(1)
 mean = rng.normal(size=3000)

@@ -8,7 +8,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
 from calibrant import calibration_error, evaluate
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.maps import EmpiricalRecalibrator
 
 rng = np.random.default_rng(0)
 x = rng.uniform(-3, 3, size=(1200, 1))

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from calibrant import calibration_error, evaluate
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.maps import EmpiricalRecalibrator
 
 try:
     from ngboost import (  # type: ignore[import-not-found,import-untyped,unused-ignore]

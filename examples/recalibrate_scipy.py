@@ -8,7 +8,7 @@ from scipy import stats
 
 from calibrant import calibration_error, evaluate
 from calibrant.recalibration import from_json
-from calibrant.recalibration.smooth import SmoothRecalibrator
+from calibrant.recalibration.maps import SmoothRecalibrator
 
 rng = np.random.default_rng(1)
 scale = rng.uniform(1, 3, size=1500)

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import calibrant
-from calibrant._table import Table
+from calibrant.registry import Table
 
 
 @pytest.mark.parametrize(

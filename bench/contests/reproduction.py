@@ -18,7 +18,7 @@ from calibrant.benchmark.jobs import MEMBERS, split_of
 from calibrant.benchmark.profiles import profile
 from calibrant.benchmark.records import Cell
 from calibrant.data import load
-from calibrant.recalibration.isotonic import IsotonicRecalibrator
+from calibrant.recalibration.maps import IsotonicRecalibrator
 
 __all__ = ["CONTESTS", "plain_seconds"]
 

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_levels, as_target, check_shapes
-from calibrant._table import Table
 from calibrant.contracts import Distribution
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
+from calibrant.registry import Table
 
 __all__ = [
     "SCORES",

@@ -31,8 +31,7 @@ from calibrant.distributions import (
     Truncated,
 )
 from calibrant.distributions._affine import Affine
-from calibrant.recalibration._scaled import Scaled
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 
 double = partial(torch.tensor, dtype=torch.float64)
 LOCATION, SCALE = double([0.0, -3.0, 50.0]), double([1.0, 0.2, 10.0])
@@ -231,7 +230,6 @@ DERIVED: dict[str, Callable[[AbstractDistribution], AbstractDistribution]] = {
         base, TRANSFORMS["yeo_johnson"]().fit(DRAWS.flatten())
     ),
     "recalibrated": lambda base: Recalibrated(base, BetaMap(0.8, 1.3, 0.2)),
-    "scaled": lambda base: Scaled(base, 1.3),
     "affine": lambda base: Affine(base, LOCATION, SCALE),
     "mixture": lambda base: Mixture([base, Gaussian(LOCATION, SCALE)]),
 }

@@ -314,9 +314,11 @@ def test_rows_that_do_not_fit_are_refused(name: str) -> None:
     with pytest.raises(InputError, match=r"y must be finite.*y\[1\] = nan"):
         make(name).fit(law, [0.0, float("nan")])
     for y in ([0.0], [[0.0], [1.0]], 0.5):
-        with pytest.raises(InputError, match=r"one law and one target.*squeeze\(-1\)"):
+        with pytest.raises(
+            InputError, match=r"one distribution and one target.*squeeze\(-1\)"
+        ):
             make(name).fit(law, y)
-    with pytest.raises(InputError, match=r"batch shape \(2, 2\).*GaussianMixture"):
+    with pytest.raises(InputError, match=r"shapes are \(2, 2\).*GaussianMixture"):
         make(name).fit(Gaussian(torch.zeros(2, 2), 1.0), torch.zeros(2, 2))
     diverged = Gaussian(torch.tensor([0.0, float("nan")]), torch.ones(2))
     with pytest.raises(InputError, match=r"finite|\[0, 1\].*diverged"):

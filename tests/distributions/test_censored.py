@@ -26,8 +26,7 @@ from calibrant import (
 from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
 from calibrant.distributions.pooling import rescaled
 from calibrant.metrics.target_grid import GriddedTargetWarning
-from calibrant.recalibration._scaled import Scaled
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
 LAW = Censored(Gaussian(MEAN, 1.0), -0.5, 2.0)
@@ -101,7 +100,6 @@ BUILT: dict[str, Callable[[Gaussian, float, float], AbstractDistribution]] = {
     "recalibrated": lambda base, low, high: Recalibrated(
         Censored(base, low, high), BetaMap(0.8, 1.3, 0.2)
     ),
-    "scaled": lambda base, low, high: Scaled(Censored(base, low, high), 1.3),
     "rescaled": lambda base, low, high: rescaled(Censored(base, low, high), 0.1, 0.3),
     "mixture": lambda base, low, high: Mixture(
         [Censored(base, low, high), Censored(Gaussian(base.mean + 1, 0.5), low, high)],

@@ -14,7 +14,7 @@ from calibrant.distributions._outline import Tails, without_copies
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 from calibrant.transforms import TRANSFORMS
 
 double = partial(torch.tensor, dtype=torch.float64)

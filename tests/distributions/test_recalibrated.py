@@ -23,7 +23,7 @@ from calibrant._checks import pit_from_cdf
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 
 MAPS = ["isotonic", "empirical", "smooth", "beta"]
 IDENTITY = BetaMap(1.0, 1.0, 0.0)

@@ -24,7 +24,7 @@ from calibrant import (
     UnsupportedError,
 )
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 from calibrant.transforms import from_functions
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)

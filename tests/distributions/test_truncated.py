@@ -23,7 +23,7 @@ from calibrant import (
     as_distribution,
 )
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.recalibration.beta import BetaMap
+from calibrant.recalibration.maps import BetaMap
 
 INF = math.inf
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)

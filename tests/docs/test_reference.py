@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import calibrant
-from calibrant._table import Table
+from calibrant.registry import Table
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -27,7 +27,7 @@ from calibrant import InputError, UnsupportedError, export_onnx
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators import CalibratedRegressor
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.maps import EmpiricalRecalibrator
 from calibrant.transforms import from_functions
 from last_line import assert_calibrated
 

@@ -16,10 +16,9 @@ from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators import CalibratedRegressor, load
 from calibrant.learners.heads import GaussianHead, GaussianMixtureHead
-from calibrant.recalibration.beta import BetaRecalibrator
+from calibrant.recalibration.maps import BetaRecalibrator
 from calibrant.storage import StorageError, write_folder
-from calibrant.transforms import from_functions
-from calibrant.transforms.logit import LogitTransform
+from calibrant.transforms import LogitTransform, from_functions
 
 Make = Callable[..., CalibratedRegressor]
 Array = npt.NDArray[np.float64]

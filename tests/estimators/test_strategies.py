@@ -19,7 +19,7 @@ from calibrant.estimators._settings import recipe_of
 from calibrant.learners import HEADS
 from calibrant.learners.heads import GaussianMixtureHead
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.empirical import EmpiricalRecalibrator
+from calibrant.recalibration.maps import EmpiricalRecalibrator
 from calibrant.transforms import from_functions
 
 Make = Callable[..., CalibratedRegressor]

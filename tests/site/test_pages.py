@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import calibrant
-from calibrant._table import Table
+from calibrant.registry import Table
 from last_line import assert_calibrated
 
 ROOT = Path(__file__).parents[2]

@@ -31,7 +31,7 @@ from calibrant.metrics.conditional import calibration_by
 from calibrant.metrics.coverage import coverage
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import detect_grid
-from calibrant.recalibration.isotonic import IsotonicRecalibrator
+from calibrant.recalibration.maps import IsotonicRecalibrator
 
 __all__ = ["run_job"]
 

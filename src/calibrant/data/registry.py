@@ -1,7 +1,7 @@
 """The ten data sets of the paper by name. No file is read here."""
 
-from calibrant._table import Table
 from calibrant.data.info import DataSetInfo
+from calibrant.registry import Table
 
 __all__ = ["DATA_SETS"]
 

@@ -6,7 +6,7 @@ To add one: one file here, one line in ``DISTRIBUTIONS``. Public names stand in
 
 import lazy_loader
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 DISTRIBUTIONS = Table(
     "distribution",

@@ -1,4 +1,4 @@
-import calibrant._table as _table
+import calibrant.registry as _table
 
 from .base import AbstractDistribution as AbstractDistribution
 from .cdf_law import CdfLaw as CdfLaw

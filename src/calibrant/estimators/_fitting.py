@@ -31,9 +31,7 @@ from calibrant.estimators._standardize import center_and_scale, feature_limits
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration._base import MapRecalibrator
-from calibrant.recalibration._held_out import pit_of_rows
-from calibrant.recalibration._scaled import widened
+from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
 from calibrant.training import DivergedError, History, Recipe, TrainingData, train
 
 __all__ = [

@@ -38,7 +38,7 @@ from calibrant.estimators._predictions import LawPredictions
 from calibrant.estimators._serial import warn_of_order
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.conformal_interval import ConformalInterval
+from calibrant.recalibration.conformal import ConformalInterval
 
 __all__ = ["RecalibratedRegressor", "recalibrate"]
 

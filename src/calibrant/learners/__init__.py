@@ -7,7 +7,7 @@ last layer's numbers into a distribution: one class in ``heads.py``, one line in
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from collections.abc import Callable

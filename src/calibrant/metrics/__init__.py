@@ -5,7 +5,7 @@ To add one: one function here, one line in ``_LINES``.
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 if TYPE_CHECKING:  # the names of the metrics must not cost an import of torch
     from calibrant.metrics._entries import Metric

@@ -1,11 +1,11 @@
-"""Corrections of predicted laws, learned on held-out rows.
+"""Corrections of predictive distributions, learned on held-out rows.
 
-To add one: one file here, one line in ``_LINES``.
+To add one: a class here, a line in ``RECALIBRATORS``.
 """
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table, part_from_json
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from collections.abc import Callable
@@ -14,32 +14,21 @@ if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
 
 __all__ = ["RECALIBRATORS", "from_json"]
 
-_LINES = {
-    "isotonic": "isotonic:IsotonicRecalibrator",
-    "empirical": "empirical:EmpiricalRecalibrator",
-    "smooth": "smooth:SmoothRecalibrator",
-    "beta": "beta:BetaRecalibrator",
-    "scale": "scale:ScaleRecalibrator",
-    "conformal_interval": "conformal_interval:ConformalInterval",
-}
-
 RECALIBRATORS: "Table[Callable[..., Recalibrator]]" = Table(
-    "recalibrator", {name: f"{__name__}.{path}" for name, path in _LINES.items()}
+    "recalibrator",
+    {
+        "isotonic": f"{__name__}.maps:IsotonicRecalibrator",
+        "empirical": f"{__name__}.maps:EmpiricalRecalibrator",
+        "smooth": f"{__name__}.maps:SmoothRecalibrator",
+        "beta": f"{__name__}.maps:BetaRecalibrator",
+        "scale": f"{__name__}.scale:ScaleRecalibrator",
+        "conformal_interval": f"{__name__}.conformal:ConformalInterval",
+    },
 )
 
 
 def from_json(text: str) -> "Recalibrator":
-    """Read a recalibrator that ``to_json`` has written; it predicts bit by bit alike.
-
-    Parameters
-    ----------
-    text
-        What ``to_json()`` gave.
-
-    Returns
-    -------
-    Recalibrator
-        Of the class and with the options that wrote it.
+    """Read a recalibrator from what ``to_json`` wrote; it predicts bit by bit alike.
 
     Examples
     --------
@@ -47,7 +36,5 @@ def from_json(text: str) -> "Recalibrator":
     >>> from_json(fitted.to_json()).apply([0.5]).tolist()
     [0.5]
     """
-    from calibrant.recalibration._json import read_json
-
-    part: Recalibrator = read_json(text)
+    part: Recalibrator = part_from_json(RECALIBRATORS, text)
     return part

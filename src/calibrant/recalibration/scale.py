@@ -7,11 +7,20 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 
 from calibrant._checks import ArrayLike, InputError, check_positive
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
-from calibrant.recalibration._held_out import held_out_rows, unfitted
-from calibrant.recalibration._json import write_json
-from calibrant.recalibration._scaled import scaled_law, stretched
+from calibrant.distributions import (
+    AbstractDistribution,
+    Censored,
+    as_distribution,
+    rescaled,
+)
+from calibrant.recalibration.base import (
+    FIT_ON,
+    Prediction,
+    center_of,
+    held_out_rows,
+    stretched,
+)
+from calibrant.registry import StoredPart
 
 __all__ = ["ScaleRecalibrator"]
 
@@ -19,7 +28,7 @@ __all__ = ["ScaleRecalibrator"]
 _TRIED = torch.linspace(-8, 8, 65, dtype=torch.float64).tolist()
 
 
-class ScaleRecalibrator:
+class ScaleRecalibrator(StoredPart):
     r"""One factor on the spread of all rows, around the center of each.
 
     .. math:: Y' = m + k (Y - m), \qquad
@@ -29,8 +38,8 @@ class ScaleRecalibrator:
     :math:`k^2 = \frac1n \sum_i ((y_i - \mu_i) / \sigma_i)^2` for the NLL; so does every
     other family of ours. The center is the mean (the median for Student's t).
 
-    Data: held-out rows, from one on. No finite-sample guarantee. It cannot move a law
-    or change its shape.
+    Data: held-out rows, from one on. No finite-sample guarantee. It cannot move a
+    distribution or change its shape.
 
     Parameters
     ----------
@@ -47,43 +56,44 @@ class ScaleRecalibrator:
     >>> scale = ScaleRecalibrator().fit(([0.0, 0.0], [1.0, 1.0]), [2.0, -2.0])
     >>> round(scale.factor, 6)
     2.0
-    >>> [round(each, 6) for each in scale.transform(([5.0], [0.5])).stddev.tolist()]
+    >>> scale.transform(([5.0], [0.5])).stddev.round(decimals=6).tolist()
     [1.0]
     """
 
+    kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "scale"
+    _fit_on: ClassVar[str] = FIT_ON
 
     def __init__(self, *, score: Literal["nll", "crps"] = "nll") -> None:
         if score not in ("nll", "crps"):
             raise InputError(f"score must be 'nll' or 'crps', got {score!r}.")
         self.score = score
-        self._factor: float | None = None
 
     @property
     def factor(self) -> float:
         """The factor that was learned; above 1 for an over-confident model."""
-        if self._factor is None:
-            raise unfitted(self.name)
-        return self._factor
+        return float(self._fitted)
 
-    def fit(
-        self,
-        distribution: Any,  # noqa: ANN401
-        y: ArrayLike,
-    ) -> Self:
+    def fit(self, distribution: Prediction, y: ArrayLike) -> Self:
         """Learn from predictions for held-out rows and their targets ``(n,)``."""
-        # Only who fits pays for the import.
-        from scipy.optimize import minimize_scalar
+        from scipy.optimize import minimize_scalar  # only who fits pays for the import
 
-        law, target = held_out_rows(distribution, y)
-        wide, by_nll = target.double(), self.score == "nll"
+        predicted, target = held_out_rows(distribution, y)
+        wide, base = target.double(), predicted
+        if isinstance(predicted, Censored):
+            base = predicted.base
+        # In float64: float32 would round the factor.
+        center = center_of(base).double()
+        centered = rescaled(base, -center, 1.0)
 
         def mean_score(log_factor: float) -> float:
-            # Not within the family, where float32 would round the factor.
-            scaled = scaled_law(law, math.exp(log_factor))
             with torch.no_grad():
-                score = -scaled.log_prob(wide) if by_nll else scaled.crps(wide)
-            return float(score.double().mean())
+                given = rescaled(centered, center, math.exp(log_factor))
+                if isinstance(predicted, Censored):
+                    given = Censored(given, predicted._low, predicted._high)
+                by_nll = self.score == "nll"
+                score = -given.log_prob(wide) if by_nll else given.crps(wide)
+            return float(score.mean())
 
         scores = [mean_score(log_factor) for log_factor in _TRIED]
         best = min(range(len(scores)), key=scores.__getitem__)
@@ -96,7 +106,8 @@ class ScaleRecalibrator:
             raise InputError(
                 "the best factor must lie between 1/2981 and 2981, and it does not: "
                 f"the held-out targets are {'on' if best == 0 else 'far off'} the "
-                "centers of their laws. Check the units, or hold more rows out."
+                "centers of their distributions. Check the units, or hold more rows "
+                "out."
             )
         found = minimize_scalar(
             mean_score,
@@ -104,23 +115,20 @@ class ScaleRecalibrator:
             method="bounded",
             options={"xatol": 1e-10},
         )
-        self._factor = math.exp(found.x)
+        self._learned = math.exp(found.x)
         return self
 
-    def transform(self, distribution: Any) -> AbstractDistribution:  # noqa: ANN401
-        """Stretch the laws of other rows, of any batch shape."""
+    def transform(self, distribution: Prediction) -> AbstractDistribution:
+        """Stretch the distributions of other rows, of any batch shape."""
         return stretched(as_distribution(distribution), self.factor)
 
-    def to_json(self) -> str:
-        """Write options and factor as text, to be read by ``from_json``."""
-        state = {"factor": self.factor}
-        return write_json(self.name, options={"score": self.score}, state=state)
+    def _options(self) -> dict[str, object]:
+        return {"score": self.score}
 
-    @classmethod
-    def from_state(cls, options: Mapping[str, Any], state: Mapping[str, Any]) -> Self:
-        """Make a fitted recalibrator from what ``to_json`` wrote."""
-        restored = cls(**options)
-        restored._factor = check_positive(float(state["factor"]), name="factor")
-        if abs(math.log(restored._factor)) > _TRIED[-1]:
+    def _state(self) -> dict[str, object]:
+        return {"factor": self.factor}
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._learned = check_positive(float(state["factor"]), name="factor")
+        if abs(math.log(self.factor)) > _TRIED[-1]:
             raise InputError(f"factor must lie between 1/2981 and 2981: {state}.")
-        return restored

@@ -5,7 +5,7 @@ To add one: a function in ``divergences.py``, and one line in ``STRENGTHS``.
 
 from typing import TYPE_CHECKING
 
-from calibrant._table import Table
+from calibrant.registry import Table
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from calibrant.contracts import Regularizer

@@ -23,7 +23,7 @@ from calibrant._checks import (
     check_positive,
 )
 from calibrant.contracts import PitValues, Sorter
-from calibrant.sorting.hard import hard_sort
+from calibrant.sorting import hard_sort
 
 __all__ = [
     "beta_kernel_entropy",

@@ -8,8 +8,8 @@ from numbers import Integral
 import numpy as np
 
 from calibrant._checks import InputError, check_positive
-from calibrant._table import Table
 from calibrant.contracts import Regularizer, Sorter
+from calibrant.registry import Table
 from calibrant.scores import Score
 
 __all__ = ["SCHEDULES", "Recipe", "Schedule"]

@@ -1,4 +1,4 @@
-"""NeuralSort, SoftSort and the sorting network: limits, memory, randomness."""
+"""The sorts beside their contract: gradients, ties, limits, memory, randomness."""
 
 import pytest
 import torch
@@ -10,12 +10,39 @@ from calibrant import (
     network_sort,
     neural_sort,
     soft_sort,
+    sorting,
     stochastic_neural_sort,
 )
-from calibrant.sorting import _shared, network
-from calibrant.sorting.neural import neural_sort_matrix
 
 RELAXED = [neural_sort, soft_sort, network_sort]
+
+
+def test_ties_share_their_gradient_whatever_their_order() -> None:
+    weights = torch.tensor([1.0, 3.0, 10.0])
+    for order in ([0, 1, 2], [2, 0, 1], [1, 2, 0]):
+        values = torch.tensor([0.5, 0.5, 0.9])[order].requires_grad_()
+        (hard_sort(values) * weights).sum().backward()
+        assert values.grad is not None
+        expected = torch.where(values.detach() == 0.5, 2.0, 10.0)
+        torch.testing.assert_close(values.grad, expected)
+
+
+def test_values_of_ties_are_kept_to_the_bit() -> None:
+    values = torch.tensor([0.1, 0.1, 0.1, 0.7], dtype=torch.float32, requires_grad=True)
+    assert torch.equal(hard_sort(values), values.detach())
+
+
+def test_a_key_orders_values_that_tie() -> None:
+    values = torch.tensor([1.0, 1.0, 0.0], requires_grad=True)
+    out = hard_sort(values, key=torch.tensor([2.0, 1.0, 0.0]))
+    (out * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    assert values.grad is not None
+    assert values.grad.tolist() == [3.0, 2.0, 1.0]
+
+
+def test_second_derivatives_exist() -> None:
+    values = torch.tensor([0.3, 0.1, 0.8], requires_grad=True)
+    assert torch.autograd.gradgradcheck(lambda x: hard_sort(x).pow(3), [values])
 
 
 def gradient(sort: object, values: Tensor, weights: Tensor) -> Tensor:
@@ -56,9 +83,6 @@ def test_neural_sort_is_the_formula_of_its_paper(generator: torch.Generator) -> 
         [torch.softmax((slope * values - distances) / tau, 0) for slope in slopes]
     )
     torch.testing.assert_close(
-        neural_sort_matrix(values, temperature=tau), descending.flip(0)
-    )
-    torch.testing.assert_close(
         neural_sort(values, temperature=tau), (descending @ values).flip(0)
     )
 
@@ -76,7 +100,7 @@ def test_blocks_change_neither_value_nor_gradient(
     values = torch.rand(2, 33, generator=generator)
     weights = torch.randn(33, generator=generator)
     whole = sort(values), gradient(sort, values, weights)  # type: ignore[operator]
-    monkeypatch.setattr(_shared, "BLOCK_ELEMENTS", 256)
+    monkeypatch.setattr(sorting, "BLOCK_ELEMENTS", 256)
     parts = sort(values), gradient(sort, values, weights)  # type: ignore[operator]
     torch.testing.assert_close(parts, whole)
 
@@ -86,7 +110,7 @@ def test_blocks_bound_what_the_backward_pass_keeps(
     sort: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 256
-    monkeypatch.setattr(_shared, "BLOCK_ELEMENTS", 8 * n)
+    monkeypatch.setattr(sorting, "BLOCK_ELEMENTS", 8 * n)
     largest = 0
 
     def note(tensor: Tensor) -> Tensor:
@@ -100,16 +124,6 @@ def test_blocks_bound_what_the_backward_pass_keeps(
     assert 0 < largest <= 8 * n  # not the n * n of the whole matrix
 
 
-def test_the_network_refuses_a_size_that_would_not_fit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(network, "MEMORY_LIMIT", 2**20)
-    values = torch.rand(4096, requires_grad=True)
-    with pytest.raises(InputError, match=r"GiB.*shape \(4096,\).*Use the hard sort"):
-        network_sort(values)
-    network_sort(values.detach())  # without gradient nothing is kept
-
-
 @pytest.mark.parametrize("sort", RELAXED)
 @pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
 def test_refuses_a_temperature_that_is_not_positive(
@@ -119,7 +133,7 @@ def test_refuses_a_temperature_that_is_not_positive(
         sort(torch.rand(3), temperature=temperature)  # type: ignore[operator]
 
 
-def test_first_choices_follow_the_plackett_luce_law(
+def test_first_choices_follow_plackett_and_luce(
     generator: torch.Generator,
 ) -> None:
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from calibrant import Empirical, Gaussian, InputError, QuantileTable, as_distribution
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.recalibration.conformal_interval import ConformalInterval
+from calibrant.recalibration.conformal import ConformalInterval
 
 Score = Literal["auto", "normalized", "absolute", "quantile"]
 REPEATS = 400
