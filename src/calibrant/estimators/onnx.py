@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +29,9 @@ from calibrant.distributions._normal import (
     normal_quantile,
     normal_score,
 )
-from calibrant.estimators._fitting import Fitted
-from calibrant.estimators._members import _FARTHEST, Members
-from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.networks import FARTHEST, Networks
+from calibrant.estimators.regressor import CalibratedRegressor, Fitted
+from calibrant.files import replace_file
 from calibrant.learners.heads import (
     _LEAST_SPREAD,
     GaussianHead,
@@ -90,8 +89,8 @@ def export_onnx(
     ----------
     model
         Fitted, with a named network, transform and recalibrator, and a pool that is one
-        normal distribution: ``law="pooled"`` with ``head="gaussian"``, or
-        ``law="moment_matched"``.
+        normal distribution: ``distribution="pooled"`` with ``head="gaussian"``, or
+        ``distribution="moment_matched"``.
     path
         Where; folders are made, and a file that is there is replaced. It appears only
         when it is complete.
@@ -135,7 +134,14 @@ def export_onnx(
             "'calibrant[onnx]'"
         )
     content = _proto(model, asked).SerializeToString()
-    return _write(Path(path), content)
+    try:
+        replace_file(Path(path), content)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error}. Its parent must be a folder with "
+            "room, in which you may write."
+        ) from error
+    return Path(path)
 
 
 class _Predictor(nn.Module):
@@ -153,7 +159,7 @@ class _Predictor(nn.Module):
         with torch.no_grad():
             self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
         self.head = network.head
-        pooled = members.architecture.pooling == "pooled"
+        pooled = members.architecture.distribution == "pooled"
         self.disagreement = members.disagreement if pooled else 1.0
         self.transform: Any = members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
@@ -211,7 +217,7 @@ class _Predictor(nn.Module):
         """Location and scale of each row's normal distribution."""
         ready = torch.minimum(torch.maximum(features, self.low), self.high)
         ready = (ready / 2 - self.center / 2) / (self.scale / 2)
-        raw = self.stack(ready.clamp(-_FARTHEST, _FARTHEST).float()).double()
+        raw = self.stack(ready.clamp(-FARTHEST, FARTHEST).float()).double()
         means, variances = _moments_of_head(self.head, raw)
         means = means * self.target_scale + self.target_center
         variances = variances * self.target_scale.square()
@@ -295,7 +301,7 @@ class _ExactConstants(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _check_members(members: Members) -> None:
+def _check_members(members: Networks) -> None:
     architecture, transform = members.architecture, members.transform
     head = getattr(members.networks[0], "head", None)
     if not architecture.stacked or type(head) not in _HEADS:
@@ -305,18 +311,18 @@ def _check_members(members: Members) -> None:
             f"head={head!r}. Export your own module with torch.onnx, or use save() "
             "and calibrant.load(folder, network=...)."
         )
-    normal = architecture.pooling == "pooled" and isinstance(head, GaussianHead)
-    if not normal and architecture.pooling != "moment_matched":
+    normal = architecture.distribution == "pooled" and isinstance(head, GaussianHead)
+    if not normal and architecture.distribution != "moment_matched":
         raise UnsupportedError(
             "an ONNX file can hold a pool that is one normal distribution, got "
-            f"law={architecture.pooling!r} with {type(head).__name__}. Use "
-            'law="pooled" with head="gaussian", or law="moment_matched", or save() '
-            "and calibrant.load."
+            f"distribution={architecture.distribution!r} with {type(head).__name__}. "
+            'Use distribution="pooled" with head="gaussian", or '
+            'distribution="moment_matched", or save() and calibrant.load.'
         )
     if transform is not None and type(transform) not in TRANSFORMS.values():
         raise UnsupportedError(
             f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
-            f"{transform!r}. Use one of them, or save() and calibrant.load."
+            f"{transform!r}. Use one of them, or save() and calibrant.load.'
         )
 
 
@@ -448,24 +454,3 @@ def _quiet_exporter() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(before)
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write under another name beside it, and rename."""
-    beside = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with beside.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error}. Its parent must be a folder with "
-            "room, in which you may write."
-        ) from error
-    return path

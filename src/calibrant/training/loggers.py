@@ -103,7 +103,7 @@ class MLflowLogger:
     what else you log stands beside them::
 
         with mlflow.start_run():
-            CalibratedRegressor(callbacks=[MLflowLogger()]).fit(X, y)
+            CalibratedRegressor().fit(X, y, callbacks=[MLflowLogger()])
 
     If one run sees several trainings (each strength of ``"auto"``, another ``fit``, a
     search), the steps go on from where the run's last training ended, and the metric
@@ -119,9 +119,8 @@ class MLflowLogger:
 
     Examples
     --------
-    >>> from calibrant import CalibratedRegressor
-    >>> CalibratedRegressor(callbacks=[MLflowLogger()]).callbacks
-    [MLflowLogger()]
+    >>> MLflowLogger(prefix="price/")
+    MLflowLogger(prefix='price/')
     """
 
     def __init__(self, *, run_id: str | None = None, prefix: str = "") -> None:
