@@ -322,7 +322,7 @@ def _check_members(members: Networks) -> None:
     if transform is not None and type(transform) not in TRANSFORMS.values():
         raise UnsupportedError(
             f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
-            f"{transform!r}. Use one of them, or save() and calibrant.load.'
+            f"{transform!r}. Use one of them, or save() and calibrant.load."
         )
 
 
