@@ -78,12 +78,20 @@ def test_the_pool_of_unseen_clones_is_that_of_its_definition(members: int) -> No
     predicted = np.array([clone.predict(x, return_std=True) for clone in clones])
     unseen = model.folds_ + 4 * np.arange(members)[:, None]
     means, spreads = predicted[unseen, :, np.arange(53)].transpose(2, 0, 1)
-    weight = 3 if members >= 4 else 0
-    spread = np.sqrt((spreads**2).mean(0) + weight * means.var(0))
-    pit = stats.norm.cdf(y, means.mean(0), spread)
+    usual = model.disagreement_
+    assert (usual is None) == (members < 4)
+
+    def pooled(means: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+        within, k = (spreads**2).mean(0), len(means)
+        if usual is None:
+            return np.sqrt(within)
+        prior, found = 8 * usual * within, k * means.var(0)
+        return np.sqrt(within + 3 * (prior + found) / (8 + k - 1))
+
+    pit = stats.norm.cdf(y, means.mean(0), pooled(means, spreads))
     np.testing.assert_allclose(model.pit_, pit, rtol=1e-9)
     means, spreads = predicted.transpose(1, 0, 2)
-    spread = np.sqrt((spreads**2).mean(0) + weight * means.var(0))
+    spread = pooled(means, spreads)
     law = model.predict_distribution(x)
     assert isinstance(law, Recalibrated)
     np.testing.assert_allclose(law.base.mean, means.mean(0), rtol=1e-9)

@@ -50,10 +50,11 @@ from calibrant.estimators.folds import (
 )
 from calibrant.estimators.pool import (
     Pool,
-    disagreement_of,
     fit_map,
     fresh_recalibrator,
     pool_members,
+    stacked_normal,
+    usual_disagreement,
 )
 from calibrant.metrics.target_grid import detect_grid
 
@@ -137,6 +138,9 @@ class RecalibratedRegressor(DistributionRegressor):
 
     Attributes
     ----------
+    disagreement_
+        Mean of the variance between unseen clones over their own variance, for normal
+        distributions and four partitions or more.
     folds_
         Fold of each row in each partition, shape ``(members, n)``.
     pit_
@@ -226,6 +230,10 @@ class RecalibratedRegressor(DistributionRegressor):
         predicted = [model.distribution(table.x) for model in self.models_]
         for member in predicted:
             _check_rows(member, len(table.y))
+        normal = stacked_normal(predicted)
+        self.disagreement_ = (
+            0.0 if normal is None else usual_disagreement(normal, unseen)
+        )
         pool = Pool(
             predicted, self._combine, design, torch.tensor(table.y), table.grid
         )
@@ -265,8 +273,7 @@ class RecalibratedRegressor(DistributionRegressor):
     def _combine(
         self, members: Sequence[AbstractDistribution], weights: Array | None = None
     ) -> AbstractDistribution:
-        disagreement = disagreement_of(len(self.folds_))
-        return pool_members(members, weights, disagreement=disagreement)
+        return pool_members(members, weights, usual=self.disagreement_)
 
     def _check_parameters(self) -> None:
         estimator = self.estimator

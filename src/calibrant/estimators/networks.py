@@ -21,7 +21,7 @@ from calibrant.distributions.transformed import Transformed
 from calibrant.distributions.truncated import Truncated
 from calibrant.estimators.base import Table, usual_range
 from calibrant.estimators.folds import Design, Labels
-from calibrant.estimators.pool import disagreement_of, pool_members
+from calibrant.estimators.pool import FEWEST_POOLED, pool_members
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.learners.mlp import MLPStack, PiecewiseLinear
 from calibrant.learners.standardized import StandardizedInputs
@@ -266,7 +266,7 @@ class Networks:
     bounds
         Where the distribution of the pool is cut, or None.
     disagreement
-        Its weight in the pooled variance, see ``pooled_normal``.
+        The usual one, see ``usual_disagreement``.
     """
 
     architecture: Architecture
@@ -277,7 +277,7 @@ class Networks:
     target_scale: Tensor
     transform: TargetTransform | None
     bounds: tuple[float, float] | None
-    disagreement: float
+    disagreement: float | None
     _plain: MLPStack | None = None
 
     def __len__(self) -> int:
@@ -335,7 +335,7 @@ class Networks:
             members,
             weights,
             distribution=self.architecture.distribution,
-            disagreement=self.disagreement,
+            usual=self.disagreement,
         )
         if self.transform is not None:
             pooled = Transformed(pooled, self.transform)
@@ -441,7 +441,7 @@ def fit_networks(
         target_scale=torch.from_numpy(scales),
         transform=transform,
         bounds=None if table.on_bounds else table.bounds,
-        disagreement=disagreement_of(design.pool_size),
+        disagreement=None if len(design.rows) < FEWEST_POOLED else 0.0,
     )
     y = _standardized(z, centers, scales)
     learned: Sequence[Labels] = design.rows

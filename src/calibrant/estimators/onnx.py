@@ -30,6 +30,7 @@ from calibrant.distributions._normal import (
     normal_score,
 )
 from calibrant.estimators.networks import FARTHEST, Networks
+from calibrant.estimators.pool import pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor, Fitted
 from calibrant.files import replace_file
 from calibrant.learners.heads import (
@@ -160,7 +161,7 @@ class _Predictor(nn.Module):
             self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
         self.head = network.head
         pooled = members.architecture.distribution == "pooled"
-        self.disagreement = members.disagreement if pooled else 1.0
+        self.pooled, self.usual = pooled, members.disagreement
         self.transform: Any = members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
@@ -222,10 +223,12 @@ class _Predictor(nn.Module):
         means = means * self.target_scale + self.target_center
         variances = variances * self.target_scale.square()
         # Not by mean(), which the exporter would call "mean" as the output.
-        location = means.sum(0) / len(means)
-        between = self.disagreement * (means - location).square()
-        scale = ((variances + between).sum(0) / len(means)).sqrt()
-        return location, scale * self.spread
+        location, within = means.sum(0) / len(means), variances.sum(0) / len(means)
+        between = (means - location).square().sum(0)
+        variance = within + between / len(means)
+        if self.pooled:
+            variance = pooled_variance(within, between, len(means), self.usual)
+        return location, variance.sqrt() * self.spread
 
     def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
         """Quantiles at all scores ``(n, scores)``, before they are stretched."""

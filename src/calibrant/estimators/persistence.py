@@ -41,7 +41,8 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "feature_names": lambda value: value is None
     or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
     "strength": lambda value: _is_number(value, math.inf),
-    "disagreement": lambda value: _is_number(value, _MOST_DISAGREEMENT),
+    "disagreement": lambda value: value is None
+    or _is_number(value, _MOST_DISAGREEMENT),
     "cut_first": lambda value: isinstance(value, bool),
     **dict.fromkeys(
         ("strength_path", "history", "transform", "recalibrator", "bounds"),

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from calibrant._checks import ArrayLike, InputError, check_between
+from calibrant._checks import ArrayLike, InputError, check_between, find_part
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.censored import Censored
@@ -29,12 +29,20 @@ from calibrant.estimators.base import (
 )
 from calibrant.estimators.folds import Blocks, Design, design_for, warn_of_order
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
-from calibrant.estimators.pool import Pool, fit_map, fresh_recalibrator
+from calibrant.estimators.pool import (
+    Pool,
+    fit_map,
+    fresh_recalibrator,
+    stacked_normal,
+    usual_disagreement,
+)
 from calibrant.estimators.strength import StrengthPath, Trained, sweep
+from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.scores import Score
 from calibrant.training import EpochState, Recipe
 from calibrant.training._team import fingerprint_of, join_team, local_device, plain
+from calibrant.transforms import TRANSFORMS
 
 __all__ = [
     "OPTIONS",
@@ -67,10 +75,11 @@ OPTIONS: Mapping[str, Any] = {
 _CHOICES = {
     "distribution": ("pooled", "mixture", "moment_matched"),
     "strength_rule": ("crps", "nll"),
+    "recalibrate_on": ("auto", "out_of_fold", "held_out", "train", None),
 }
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
-_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 1_000
+_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 # Fewer rows say next to nothing about the shape of a map.
@@ -159,7 +168,7 @@ class CalibratedRegressor(DistributionRegressor):
         half as much against the loss.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
-        is ``"beta"`` for fewer than 1,000 calibration rows and ``"smooth"`` for more.
+        is ``"beta"`` for fewer than 300 calibration rows and ``"smooth"`` for more.
     recalibrate_on
         Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that
         no member learns from), ``"train"`` (the paper's, too narrow), or None.
@@ -637,7 +646,9 @@ class CalibratedRegressor(DistributionRegressor):
             )
         for name, choices in _CHOICES.items():
             if settings[name] not in choices:
-                names = ", ".join(f'"{choice}"' for choice in choices)
+                names = ", ".join(
+                    f'"{choice}"' if choice else "None" for choice in choices
+                )
                 raise InputError(
                     f"{name} must be one of {names}, got {settings[name]!r}."
                 )
@@ -665,6 +676,10 @@ class CalibratedRegressor(DistributionRegressor):
                 f"device={self.device!r} needs CUDA, which torch does not find here. "
                 'Use "auto" or "cpu".'
             )
+        find_part(self.network, NETWORKS, name="network")
+        if not callable(find_part(self.head, HEADS, name="head")):
+            raise InputError(f"head must be a name or a head, got {self.head!r:.60}.")
+        find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
 
@@ -757,9 +772,12 @@ def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
 
 
 def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
-    """Ask the members about the calibration rows."""
+    """Ask the members about the calibration rows, and note how they disagree."""
     rows = design.calibration
     predicted = members.predict(table.x[rows]) if len(rows) else []
+    normal = stacked_normal(predicted) if design.unseen is not None else None
+    if normal is not None and len(normal) == len(members):
+        members.disagreement = usual_disagreement(normal, design.unseen)
     y = torch.from_numpy(table.y[rows])
     return Pool(predicted, members.combine, design, y, table.grid)
 

@@ -25,6 +25,9 @@ __all__ = ["CsvReader"]
 BLOCK = 1 << 20
 #: Bytes of cells that wait for their batch to be full.
 MOST_BYTES = 1 << 26
+#: The latest reader. If pyarrow's thread that reads ahead were the last one to let go of
+#: it while Python ends, the process would abort.
+_KEPT: list[Any] = []
 
 
 class CsvReader:
@@ -113,6 +116,7 @@ class CsvReader:
                 if stream.taken:
                     raise
                 return  # not a byte below the header
+            _KEPT[:] = [reader]
             with reader:
                 for block in reader:
                     if stream.quotes:
