@@ -2,10 +2,8 @@
 
 import inspect
 import math
-import sys
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -14,25 +12,10 @@ import numpy.typing as npt
 import torch
 from scipy.sparse import issparse
 from sklearn.base import clone
-from sklearn.ensemble import (
-    BaggingRegressor,
-    ExtraTreesRegressor,
-    RandomForestRegressor,
-)
+from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor
+from sklearn.ensemble import RandomForestRegressor as Forest
 from sklearn.pipeline import Pipeline
-from sklearn.utils import (
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    column_or_1d,
-    get_tags,
-)
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils import check_random_state, get_tags, validation
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Recalibrator
@@ -43,7 +26,6 @@ from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.estimators.base import DistributionRegressor, Table
 from calibrant.estimators.folds import (
     Blocks,
-    Design,
     design_for,
     linked_rows,
     warn_of_order,
@@ -62,9 +44,10 @@ __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 
 Array = npt.NDArray[np.float64]
 DistributionOf = Callable[[Any, Any], object]
+Member = Callable[[Any], AbstractDistribution]
 Moments = Callable[[Any, Any], tuple[Array, Array]]
 
-_ENSEMBLES = (RandomForestRegressor, ExtraTreesRegressor, BaggingRegressor)
+_ENSEMBLES = (Forest, ExtraTreesRegressor, BaggingRegressor)
 # Names of the level in quantile regressors; "alpha" may also mean other things.
 _LEVEL_NAMES = ("quantile", "quantile_alpha", "alpha")
 # No deviation is below this share of the targets' own: PIT values beyond 8 deviations
@@ -147,7 +130,8 @@ class RecalibratedRegressor(DistributionRegressor):
         PIT values of the rows under pools that had not seen them, before recalibration,
         shape ``(n,)``; randomized for rounded or capped targets.
     models_, recalibrator_
-        The trained clones, ``members * folds`` of them, and the map.
+        What each of ``members * folds`` trained clones predicts for features, and the
+        map.
 
     References
     ----------
@@ -191,7 +175,6 @@ class RecalibratedRegressor(DistributionRegressor):
         *,
         groups: Any | None = None,  # noqa: ANN401  (labels of any type)
         time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
-        progress: bool | None = False,
     ) -> Self:
         """Train a clone without each fold, and the map of their pool.
 
@@ -208,8 +191,6 @@ class RecalibratedRegressor(DistributionRegressor):
             Labels of rows that belong together, shape ``(n,)``: they share a fold.
         time
             Times of the rows, shape ``(n,)``: folds are then stretches of time.
-        progress
-            Show a bar over the folds; None shows it on a terminal only.
         """
         self._check_parameters()
         fit_member = member_fit(self.estimator, self.levels, self.distribution)
@@ -218,25 +199,31 @@ class RecalibratedRegressor(DistributionRegressor):
         estimator = self.estimator
         if self.random_state is not None:
             estimator = _seeded(estimator, seed)
-        design = self._design(table.blocks, seed)
-        title = f"recalibrate {type(self.estimator).__name__}"
-        self.models_ = [
-            fit_member(estimator, table.part(learned))
-            for learned in _shown(design.rows, title, progress)
-        ]
+        design = design_for(
+            "out_of_fold",
+            table.blocks,
+            # Stretches of time are cut in one way only.
+            members=self.members if table.blocks.time is None else 1,
+            folds=self.folds,
+            random=np.random.default_rng(seed),
+        )
+        self.models_ = [fit_member(estimator, table.part(part)) for part in design.rows]
         unseen: Any = design.unseen
         first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
         self.folds_ = unseen - first[:-1, None]
-        predicted = [model.distribution(table.x) for model in self.models_]
-        for member in predicted:
-            _check_rows(member, len(table.y))
+        predicted = [model(table.x) for model in self.models_]
+        shapes = {tuple(member.batch_shape) for member in predicted}
+        if shapes != {(len(table.y),)}:
+            raise InputError(
+                f"the estimator must give one distribution for each of {len(table.y)} "
+                f"rows, shape ({len(table.y)},), got batch shapes {shapes}. Use "
+                "squeeze(-1) on (n, 1)."
+            )
         normal = stacked_normal(predicted)
         self.disagreement_ = (
             0.0 if normal is None else usual_disagreement(normal, unseen)
         )
-        pool = Pool(
-            predicted, self._combine, design, torch.tensor(table.y), table.grid
-        )
+        pool = Pool(predicted, self._combine, design, torch.tensor(table.y), table.grid)
         self.pit_ = pool.pit(seed).detach().numpy()
         self.recalibrator_: Any = fit_map(pool, self.recalibrator, seed=seed)
         if table.blocks.time is None:
@@ -261,12 +248,12 @@ class RecalibratedRegressor(DistributionRegressor):
         X
             Features, as in ``fit``.
         """
-        check_is_fitted(self, "recalibrator_")
+        validation.check_is_fitted(self, "recalibrator_")
         X = _as_rows(X)
         if getattr(X, "ndim", 2) == 1 and hasattr(self, "n_features_in_"):
-            check_array(X, estimator=self)  # says how to reshape it
-        validate_data(self, X, reset=False, skip_check_array=True)
-        pooled = self._combine([model.distribution(X) for model in self.models_])
+            validation.check_array(X, estimator=self)  # says how to reshape it
+        validation.validate_data(self, X, reset=False, skip_check_array=True)
+        pooled = self._combine([model(X) for model in self.models_])
         corrected: AbstractDistribution = self.recalibrator_.transform(pooled)
         return corrected
 
@@ -307,39 +294,23 @@ class RecalibratedRegressor(DistributionRegressor):
     ) -> Table:
         X = _as_rows(X)
         # The estimator sees what came: only names and number of features are noted.
-        validate_data(self, X, y, skip_check_array=True)
-        target = check_array(
-            column_or_1d(y, warn=True),
+        validation.validate_data(self, X, y, skip_check_array=True)
+        target = validation.check_array(
+            validation.column_or_1d(y, warn=True),
             dtype=np.float64,
             ensure_2d=False,
             ensure_min_samples=2,
             input_name="y",
             estimator=self,
         )
-        check_consistent_length(X, target)
+        validation.check_consistent_length(X, target)
         weights = None
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, target)
+            weights = validation._check_sample_weight(sample_weight, target)
             _weight_option(self.estimator)
         times = None if time is None else np.asarray(time)
         blocks = Blocks(linked_rows(_feature_codes(X), groups, time=time), times)
         return Table(X, target, blocks, weights, detect_grid(target))
-
-    def _design(self, blocks: Blocks, seed: int) -> Design:
-        design = design_for(
-            "out_of_fold",
-            blocks,
-            # Stretches of time are cut in one way only.
-            members=self.members if blocks.time is None else 1,
-            folds=self.folds,
-            random=np.random.default_rng(seed),
-        )
-        if len(design.rows) > 1:
-            return design
-        raise InputError(
-            f"{self.folds} folds need at least as many stretches of time, and there is "
-            "1. Lower folds, or bring more rows."
-        )
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         """Take what the estimator inside takes."""
@@ -357,7 +328,6 @@ def recalibrate(
     *,
     groups: Any | None = None,  # noqa: ANN401
     time: Any | None = None,  # noqa: ANN401
-    progress: bool | None = False,
     **parameters: Any,  # noqa: ANN401  (of RecalibratedRegressor)
 ) -> RecalibratedRegressor:
     """Pool clones of any regressor and recalibrate: a :class:`RecalibratedRegressor`.
@@ -368,7 +338,7 @@ def recalibrate(
         As in :class:`RecalibratedRegressor`, which tells what is guaranteed:
         ``recalibrator``, ``members``, ``folds``, ``levels``, ``distribution``,
         ``random_state``.
-    X, y, sample_weight, groups, time, progress
+    X, y, sample_weight, groups, time
         As in its ``fit``.
 
     Examples
@@ -382,25 +352,7 @@ def recalibrate(
     (5, 3)
     """
     model = RecalibratedRegressor(estimator, **parameters)
-    return model.fit(X, y, sample_weight, groups=groups, time=time, progress=progress)
-
-
-def _shown(parts: Sequence[Any], title: str, progress: bool | None) -> Iterable[Any]:
-    if not (sys.stderr.isatty() if progress is None else progress):
-        return parts
-    from rich.console import Console
-    from rich.progress import track
-
-    return track(parts, title, console=Console(stderr=True))
-
-
-def _check_rows(predicted: AbstractDistribution, count: int) -> None:
-    if tuple(predicted.batch_shape) != (count,):
-        raise InputError(
-            f"the estimator must give one distribution for each of {count} rows, shape "
-            f"({count},), got batch shape {tuple(predicted.batch_shape)}. Use "
-            "squeeze(-1) on (n, 1)."
-        )
+    return model.fit(X, y, sample_weight, groups=groups, time=time)
 
 
 def _as_rows(X: Any) -> Any:  # noqa: ANN401
@@ -423,7 +375,9 @@ def _feature_codes(X: Any) -> Array:  # noqa: ANN401  (whatever a regressor take
         matrix = X.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        parts = (np.split(a, matrix.indptr[1:-1]) for a in (matrix.indices, matrix.data))
+        parts = (
+            np.split(a, matrix.indptr[1:-1]) for a in (matrix.indices, matrix.data)
+        )
         keys = [(a.tobytes(), b.tobytes()) for a, b in zip(*parts, strict=True)]
         columns = [np.array([repr(key) for key in keys])]
     elif hasattr(X, "iloc"):  # pandas, where names may repeat
@@ -472,7 +426,7 @@ def _at_last_step(estimator: Any, X: Any) -> tuple[Any, Any]:  # noqa: ANN401
 def _weight_option(estimator: Any) -> str:  # noqa: ANN401
     """Name under which ``fit`` takes weights of rows; refuse if it does not."""
     last, prefix = _last_step(estimator)
-    if not has_fit_parameter(last, "sample_weight"):
+    if not validation.has_fit_parameter(last, "sample_weight"):
         raise InputError(
             "sample_weight must be taken by the estimator's fit, and "
             f"{type(last).__name__}.fit does not. Leave sample_weight out, or choose "
@@ -496,14 +450,11 @@ def member_fit(
     estimator: Any,  # noqa: ANN401
     levels: Sequence[float] | None = None,
     distribution: DistributionOf | None = None,
-) -> Callable[[Any, Table], Any]:
+) -> Callable[[Any, Table], Member]:
     """Decide how clones of an estimator predict distributions, before any is trained.
 
-    Returns
-    -------
-    callable
-        ``(estimator, table)`` to a trained member, whose ``distribution(X)`` gives the
-        distribution of each row, batch shape ``(n,)``.
+    What comes back trains one: ``(estimator, table)`` to a function of features, which
+    gives the distribution of each row, batch shape ``(n,)``.
     """
     if distribution is not None:
         if levels is not None or not callable(distribution):
@@ -551,20 +502,13 @@ def _column(values: Any) -> Array:  # noqa: ANN401
     return array.reshape(-1)
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Distributions that the estimator itself gives, or a function of it."""
-
-    estimator: Any
-    ask: DistributionOf
-
-    def distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
-        with torch.no_grad():
-            return as_distribution(self.ask(self.estimator, X))
+def _fit_asked(estimator: Any, table: Table, *, ask: DistributionOf) -> Member:  # noqa: ANN401
+    return partial(_asked, _fitted(estimator, table), ask)
 
 
-def _fit_asked(estimator: Any, table: Table, *, ask: DistributionOf) -> _Asked:  # noqa: ANN401
-    return _Asked(_fitted(estimator, table), ask)
+def _asked(estimator: Any, ask: DistributionOf, X: Any) -> AbstractDistribution:  # noqa: ANN401
+    with torch.no_grad():
+        return as_distribution(ask(estimator, X))
 
 
 def _own_distribution(estimator: Any, X: Any) -> object:  # noqa: ANN401
@@ -573,28 +517,25 @@ def _own_distribution(estimator: Any, X: Any) -> object:  # noqa: ANN401
     return predicted
 
 
-@dataclass(frozen=True)
-class _Quantiles:
-    """One estimator for each level. Crossing quantiles are sorted, equal ones parted.
+def _quantile_table(
+    estimators: Sequence[Any],
+    levels: Array,
+    width: float,
+    X: Any,  # noqa: ANN401
+) -> AbstractDistribution:
+    """Predict with one estimator for each level, and sort quantiles that cross.
 
-    What parts them is a normal width of a thousandth of the targets' spread: equal
-    quantiles would be an atom, where the cdf jumps and no map can help.
+    A normal width of a thousandth of the targets' spread parts equal quantiles, which
+    would be an atom, where the cdf jumps and no map can help.
     """
-
-    estimators: tuple[Any, ...]
-    levels: Array
-    width: float
-
-    def distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
-        columns = [_column(estimator.predict(X)) for estimator in self.estimators]
-        values = np.sort(np.column_stack(columns), axis=1)
-        return QuantileTable(self.levels, values + self.width * (self.levels - 0.5))
+    values = np.sort(np.column_stack([_column(e.predict(X)) for e in estimators]))
+    return QuantileTable(levels, values + width * (levels - 0.5))
 
 
 def _quantile_fit(
     estimator: Any,  # noqa: ANN401
     levels: Sequence[float],
-) -> Callable[[Any, Table], _Quantiles]:
+) -> Callable[[Any, Table], Member]:
     asked = np.asarray(levels, dtype=np.float64)
     # The table's own check, before anything is trained.
     QuantileTable(asked, np.arange(float(asked.size)))
@@ -615,33 +556,21 @@ def _quantile_fit(
             "leave levels out."
         )
 
-    def fit(estimator: Any, table: Table) -> _Quantiles:  # noqa: ANN401
-        parameter = f"{prefix}{names[0]}"
-        trained = [
-            _fitted(clone(estimator).set_params(**{parameter: float(level)}), table)
-            for level in asked
-        ]
-        return _Quantiles(tuple(trained), asked, _FLOOR * _spread(table))
-
-    return fit
+    return partial(_fit_quantiles, levels=asked, parameter=f"{prefix}{names[0]}")
 
 
-@dataclass(frozen=True)
-class _Normals:
-    """Normal distributions around the predictions."""
-
-    estimator: Any
-    moments: Moments
-    floor: float
-    factor: float = 1.0
-
-    def mean_and_deviation(self, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
-        mean, deviation = self.moments(self.estimator, X)
-        return mean, np.maximum(deviation, self.floor)
-
-    def distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
-        mean, deviation = self.mean_and_deviation(X)
-        return Gaussian(mean, self.factor * deviation)
+def _fit_quantiles(
+    estimator: Any,  # noqa: ANN401
+    table: Table,
+    *,
+    levels: Array,
+    parameter: str,
+) -> Member:
+    trained = [
+        _fitted(clone(estimator).set_params(**{parameter: float(level)}), table)
+        for level in levels
+    ]
+    return partial(_quantile_table, trained, levels, _FLOOR * _spread(table))
 
 
 def _returned(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
@@ -669,6 +598,17 @@ def _without_spread(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN
     return mean, np.zeros_like(mean)
 
 
+def _normal(
+    estimator: Any,  # noqa: ANN401
+    moments: Moments,
+    floor: float,
+    factor: float,
+    X: Any,  # noqa: ANN401
+) -> Gaussian:
+    mean, deviation = moments(estimator, X)
+    return Gaussian(mean, factor * np.maximum(deviation, floor))
+
+
 def _fit_normal(
     estimator: Any,  # noqa: ANN401
     table: Table,
@@ -676,23 +616,22 @@ def _fit_normal(
     moments: Moments,
     keep: float,
     share: float,
-) -> _Normals:
+) -> Member:
     """Train, and bring the deviations to the size of the residuals.
 
     They stay as they are if the residuals exceed them by a factor below ``keep``. None
     is below a ``share`` of the typical one.
     """
 
-    def plain(part: Table) -> _Normals:
+    def plain(part: Table) -> Callable[..., Gaussian]:
         trained = _fitted(estimator, part)
         typical = _size(moments(trained, part.x)[1])
-        return _Normals(
-            trained, moments, max(_FLOOR * _spread(part), share * typical)
-        )
+        floor = max(_FLOOR * _spread(part), share * typical)
+        return partial(_normal, trained, moments, floor)
 
-    model = plain(table)
-    mean, deviation = model.mean_and_deviation(table.x)
-    residuals = table.y - mean
+    member = plain(table)
+    predicted = member(1.0, table.x)
+    residuals = table.y - predicted.mean.numpy()
     if _size(residuals) < _MEMORIZED * _spread(table):
         # They look memorized: a clone is trained without a fifth of the rows.
         try:
@@ -702,13 +641,12 @@ def _fit_normal(
         except InputError:  # all rows belong together
             residuals = table.y - table.y.mean()
         else:
-            held_out = table.part(other)
-            inner = plain(table.part(learned))
-            mean, deviation = inner.mean_and_deviation(held_out.x)
-            residuals = held_out.y - mean
-    factor = _size(residuals / deviation)
+            rows = table.part(other)
+            predicted = plain(table.part(learned))(1.0, rows.x)
+            residuals = rows.y - predicted.mean.numpy()
+    factor = _size(residuals / predicted.stddev.numpy())
     needed = factor > keep and math.isfinite(factor)
-    return replace(model, factor=factor) if needed else model
+    return partial(member, factor if needed else 1.0)
 
 
 def _size(values: Array) -> float:

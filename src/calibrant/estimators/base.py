@@ -139,29 +139,14 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
 
 @dataclass(frozen=True)
 class Table:
-    """The rows that a model is fitted on.
+    """The rows that a model is fitted on."""
 
-    Attributes
-    ----------
-    x, y
-        Features of ``n`` rows, an array ``(n, d)`` or whatever a foreign regressor
-        takes, and targets ``(n,)``.
-    blocks
-        Which rows belong together.
-    weights
-        Of the rows in the score, shape ``(n,)``, or None.
-    grid
-        What the targets are rounded or capped to, or None.
-    bounds
-        Least and largest possible target, or None.
-    """
-
-    x: Any
-    y: Array
-    blocks: Blocks
-    weights: Array | None = None
-    grid: TargetGrid | None = None
-    bounds: tuple[float, float] | None = None
+    x: Any  # features (n, d), or whatever another regressor takes
+    y: Array  # targets (n,)
+    blocks: Blocks  # which rows belong together
+    weights: Array | None = None  # of the rows in the score, (n,)
+    grid: TargetGrid | None = None  # what the targets are rounded or capped to
+    bounds: tuple[float, float] | None = None  # least and largest possible target
 
     def part(self, rows: Labels) -> "Table":
         """Return some of the rows."""
@@ -188,17 +173,7 @@ def read_table(
     groups: Any | None,  # noqa: ANN401
     time: Any | None,  # noqa: ANN401
 ) -> Table:
-    """Check all that ``fit`` is given, and make a table of it.
-
-    Parameters
-    ----------
-    model
-        The estimator; number and names of its features are set.
-    X, y
-        Features ``(n, d)`` and targets ``(n,)``.
-    sample_weight, groups, time
-        As for ``CalibratedRegressor.fit``, each of shape ``(n,)`` or None.
-    """
+    """Check all that ``fit`` is given; number and names of features are set."""
     with np.errstate(invalid="ignore"):  # the sum of numbers of 1e308 may be none
         x, y = validate_data(
             model, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2

@@ -46,19 +46,8 @@ def linked_rows(
     must not leave whole months out. With a time the copies share a moment, which is
     never cut, and equal features at other moments (a calendar's) mean nothing.
 
-    Parameters
-    ----------
-    x
-        Features, shape ``(n, d)``.
-    groups
-        Labels of any type, shape ``(n,)``, or None.
-    time
-        Not None if the rows have a time.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(n,)``, from 0 on. Rows that are linked through others share a label.
+    Features have shape ``(n, d)``, groups ``(n,)`` of any type, and labels ``(n,)``
+    from 0 on. Rows that are linked through others share a label.
 
     Examples
     --------
@@ -334,23 +323,9 @@ def design_for(
 ) -> Design:
     """Decide which members learn from which rows.
 
-    Parameters
-    ----------
-    name
-        ``"out_of_fold"``: cut all rows into folds again and again, and let a member
-        learn without one fold. ``"held_out"``: one part is for the map. ``"train"``:
-        all rows are for both. None: there is no map.
-    blocks
-        The rows.
-    members
-        Number of members; with ``"out_of_fold"`` of those that have not seen a row,
-        which makes ``members * folds`` in all.
-    folds
-        Number of folds of ``"out_of_fold"``.
-    share
-        Share of rows that ``"held_out"`` keeps for the map.
-    random
-        Source of random cuts.
+    ``"out_of_fold"``: cut all rows into folds, ``members`` times, and let each of
+    ``members * folds`` learn without one fold. ``"held_out"``: this share is for the
+    map. ``"train"``: all rows are for both. None: there is no map.
     """
     everything = np.arange(len(blocks.labels))
     if name == "out_of_fold":
@@ -358,11 +333,6 @@ def design_for(
     if name == "held_out":
         learned, held_out = blocks.split(everything, share, random)
         return Design((learned,) * members, held_out)
-    if name not in (None, "train"):
-        raise InputError(
-            "recalibrate_on must be one of None, 'train', 'held_out', 'out_of_fold', "
-            f"'auto', got {name!r}."
-        )
     calibration = everything if name == "train" else everything[:0]
     return Design((everything,) * members, calibration)
 
@@ -406,18 +376,7 @@ def warn_of_order(
     .. math:: r = \frac{\sum c_i c_{i+1} / m}{\sum c_i^2 / n} , \qquad
         r \sqrt m > 5 , \quad r > 0.15 .
 
-    Parameters
-    ----------
-    pit
-        Of distributions that had not seen the rows.
-    labels
-        Blocks of the rows, shape ``(n,)``: neighbors that no fold parts do not count.
-    stacklevel
-        Of the warning.
-
-    Examples
-    --------
-    >>> warn_of_order(torch.rand(1000, generator=torch.Generator().manual_seed(0)))
+    Neighbors with the same label ``(n,)``, which no fold parts, do not count.
     """
     centered = pit.double() - pit.double().mean()
     spread = float(centered.square().mean())

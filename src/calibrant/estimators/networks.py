@@ -1,4 +1,4 @@
-"""Networks that learn side by side, each from rows of its own, and what they predict."""
+"""Networks that learn side by side, each from rows of its own."""
 
 import copy
 import itertools
@@ -61,16 +61,8 @@ def center_and_scale(
 ) -> Pair:
     """Mean and standard deviation of each column, 1 for a column that is constant.
 
-    They are computed in blocks, without a second copy of the table.
-
-    Parameters
-    ----------
-    values
-        Shape ``(n, d)``, finite and of any size; computed with in float64.
-    rows
-        Numbers of the rows that count; all of them if left out.
-    limits
-        Least and largest value of each column, to which the others are clipped.
+    Of values ``(n, d)`` of any size, or some of their rows, clipped to limits; in
+    float64 and in blocks, without a second copy of the table.
 
     Examples
     --------
@@ -142,23 +134,8 @@ def _conditioned(x: Array, inputs: Pair, limits: Pair | None) -> Tensor:
 class Architecture:
     """What is trained: the network and what stands before and after it.
 
-    Attributes
-    ----------
-    network
-        A name from ``NETWORKS``, or a function of the number of features that makes a
-        new module.
-    options
-        What a named network is made with: hidden, dropout, passes.
-    head, floor
-        Of a named network: a name from ``HEADS`` with its least spread, or an object.
-    distribution
-        How members become one distribution, see ``pool_members``.
-    transform
-        Of the target, a name from ``TRANSFORMS`` or an object; None for none.
-    clip_features
-        Whether features far outside of those of the training are clipped.
-    bins
-        Of the piecewise-linear encoding of each feature; 0 for none.
+    The attributes are settings of ``CalibratedRegressor``; ``options`` are what a named
+    network is made with (hidden, dropout, passes), and ``floor`` the least spread.
     """
 
     network: str | Callable[[int], nn.Module]
@@ -246,38 +223,17 @@ class Architecture:
 
 @dataclass(eq=False)
 class Networks:
-    """Trained members, and what turns their outputs into distributions of the target.
-
-    Attributes
-    ----------
-    architecture
-        What they are.
-    networks
-        One stack, or a module for each member.
-    inputs
-        Center and scale that bring features to order 1, each of shape ``(d,)``.
-    limits
-        Least and largest value of each feature, each of shape ``(d,)``; others are
-        clipped. None for none.
-    target_center, target_scale
-        Of each member's transformed targets, shape ``(members, 1)``.
-    transform
-        Of the targets, or None.
-    bounds
-        Where the distribution of the pool is cut, or None.
-    disagreement
-        The usual one, see ``usual_disagreement``.
-    """
+    """Trained members, and what turns their outputs into distributions of the target."""
 
     architecture: Architecture
-    networks: list[nn.Module]
-    inputs: Pair
-    limits: Pair | None
-    target_center: Tensor
+    networks: list[nn.Module]  # one stack, or a module for each member
+    inputs: Pair  # center and scale that bring features to order 1, (d,)
+    limits: Pair | None  # least and largest value of each feature, (d,)
+    target_center: Tensor  # of each member's transformed targets, (members, 1)
     target_scale: Tensor
     transform: TargetTransform | None
-    bounds: tuple[float, float] | None
-    disagreement: float | None
+    bounds: tuple[float, float] | None  # where the distribution of the pool is cut
+    disagreement: float | None  # see ``usual_disagreement``
     _plain: MLPStack | None = None
 
     def __len__(self) -> int:
@@ -295,17 +251,10 @@ class Networks:
         *,
         masks: torch.Generator | None = None,
     ) -> AbstractDistribution:
-        """Distribution of members together, in target units, float64, on the CPU.
+        """Pool members, all if left out, for features ``(n, d)``; float64, on the CPU.
 
-        Parameters
-        ----------
-        x
-            Features, shape ``(n, d)``.
-        members
-            Which members; all if left out.
-        masks
-            Source of dropout masks that are drawn anew for each row and pass, on the
-            network's device. None for those that the network keeps for all rows.
+        Dropout masks are drawn anew for each row and pass from ``masks``, on the
+        network's device; without it, the network keeps some for all rows.
         """
         return self.combine(self.predict(x, members, masks=masks))
 
@@ -403,18 +352,9 @@ def fit_networks(
 ) -> tuple[Networks, list[History]]:
     """Train all members of a design.
 
-    Parameters
-    ----------
-    table, design, architecture, recipe
-        Rows, who sees which, what is trained, and how.
-    seed
-        Of initial weights, early stopping's rows, batch orders and dropout masks.
-    validation_share
-        Share of each member's rows that early stopping looks at, with a patience.
-    device
-        Where it is trained.
-    **options
-        Callbacks, progress and title of the training.
+    The seed is that of initial weights, early stopping's rows, batch orders and dropout
+    masks. With a patience, early stopping looks at this share of each member's rows, or
+    at the out-of-fold pools of a stack.
     """
     generator = torch.Generator().manual_seed(seed)
     limits = feature_limits(table.x) if architecture.clip_features else None
@@ -476,7 +416,9 @@ def fit_networks(
         return members, [history]
     # What one draws must not depend on how early another has stopped.
     sources = [
-        torch.Generator().manual_seed(int(torch.randint(2**62, (), generator=generator)))
+        torch.Generator().manual_seed(
+            int(torch.randint(2**62, (), generator=generator))
+        )
         for _ in networks
     ]
     histories: list[History] = []

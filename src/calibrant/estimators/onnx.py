@@ -50,6 +50,7 @@ __all__ = ["export_onnx"]
 
 Array = npt.NDArray[np.float64]
 
+_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
 # Cells of the rule for mean and std, more where bounds have mass of their own and the
 # quantile function therefore kinks, and the points of each cell at export time.
 _CELLS, _CELLS_IF_CENSORED, _POINTS = 128, 1024, 32
@@ -145,6 +146,31 @@ def export_onnx(
     return Path(path)
 
 
+def _check_members(members: Networks) -> None:
+    architecture, transform = members.architecture, members.transform
+    head = getattr(members.networks[0], "head", None)
+    if not architecture.stacked or type(head) not in _HEADS:
+        raise UnsupportedError(
+            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
+            f"a head of calibrant, got network={architecture.network!r} with "
+            f"head={head!r}. Export your own module with torch.onnx, or use save() "
+            "and calibrant.load(folder, network=...)."
+        )
+    normal = architecture.distribution == "pooled" and isinstance(head, GaussianHead)
+    if not normal and architecture.distribution != "moment_matched":
+        raise UnsupportedError(
+            "an ONNX file can hold a pool that is one normal distribution, got "
+            f"distribution={architecture.distribution!r} with {type(head).__name__}. "
+            'Use distribution="pooled" with head="gaussian", or '
+            'distribution="moment_matched", or save() and calibrant.load.'
+        )
+    if transform is not None and type(transform) not in TRANSFORMS.values():
+        raise UnsupportedError(
+            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
+            f"{transform!r}. Use one of them, or save() and calibrant.load."
+        )
+
+
 class _Predictor(nn.Module):
     """Features ``(n, d)``, float64, to means, standard deviations and quantiles.
 
@@ -157,12 +183,10 @@ class _Predictor(nn.Module):
         members = fitted.members
         _check_members(members)
         network: Any = members.networks[0]
-        with torch.no_grad():
-            self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
+        self.stack = copy.deepcopy(members.deterministic()).cpu()
         self.head = network.head
-        pooled = members.architecture.distribution == "pooled"
-        self.pooled, self.usual = pooled, members.disagreement
-        self.transform: Any = members.transform
+        self.pooled = members.architecture.distribution == "pooled"
+        self.usual, self.transform = members.disagreement, members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
         cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
@@ -196,7 +220,7 @@ class _Predictor(nn.Module):
             return bound
         low, high = self.transform.support
         if low < bound < high:
-            return float(self.transform.forward(bound))
+            return float(self.transform.forward(torch.tensor(bound).double()))
         return -math.inf if bound <= low else math.inf
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -232,12 +256,12 @@ class _Predictor(nn.Module):
 
     def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
         """Quantiles at all scores ``(n, scores)``, before they are stretched."""
-        scores = self.scores
+        scores, transform = self.scores, self.transform
         if self.first_bounds is not None:
             scores = self._scores_within(location, scale)
         values = location + scale * scores
-        if self.transform is not None:
-            values = self.transform._inverse(values)
+        if transform is not None:
+            values = transform._inverse(values)  # type: ignore[attr-defined]
         return values if self.first_bounds is None else values.clamp(*self.first_bounds)
 
     def _scores_within(self, location: Tensor, scale: Tensor) -> Tensor:
@@ -302,34 +326,6 @@ class _ExactConstants(TorchFunctionMode):
                 for value in args
             ]
         return func(*args, **(kwargs or {}))
-
-
-def _check_members(members: Networks) -> None:
-    architecture, transform = members.architecture, members.transform
-    head = getattr(members.networks[0], "head", None)
-    if not architecture.stacked or type(head) not in _HEADS:
-        raise UnsupportedError(
-            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
-            f"a head of calibrant, got network={architecture.network!r} with "
-            f"head={head!r}. Export your own module with torch.onnx, or use save() "
-            "and calibrant.load(folder, network=...)."
-        )
-    normal = architecture.distribution == "pooled" and isinstance(head, GaussianHead)
-    if not normal and architecture.distribution != "moment_matched":
-        raise UnsupportedError(
-            "an ONNX file can hold a pool that is one normal distribution, got "
-            f"distribution={architecture.distribution!r} with {type(head).__name__}. "
-            'Use distribution="pooled" with head="gaussian", or '
-            'distribution="moment_matched", or save() and calibrant.load.'
-        )
-    if transform is not None and type(transform) not in TRANSFORMS.values():
-        raise UnsupportedError(
-            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
-            f"{transform!r}. Use one of them, or save() and calibrant.load."
-        )
-
-
-_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
 
 
 def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -430,8 +426,8 @@ def _proto(model: CalibratedRegressor, levels: Array) -> "ModelProto":
     proto: ModelProto = program.model_proto
     graph = proto.graph
     # Notes of the exporter, with paths of this machine.
-    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
-        for value in values:
+    for part in (graph.input, graph.output, graph.value_info, graph.initializer):
+        for value in part:
             del value.metadata_props[:]
     for node in graph.node:
         del node.metadata_props[:]

@@ -2,6 +2,7 @@
 
 import math
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -31,28 +32,11 @@ _NEEDED = ("network", "head")
 _OBJECT = "object"
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
+_LIMITS = ("inputs.low", "inputs.high")
 # Weights of the disagreement beyond this are nobody's choice.
 _MOST_DISAGREEMENT = 100.0
-# What every description has, and what its plain fields must be.
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "parameters": lambda value: isinstance(value, dict),
-    "features": lambda value: type(value) is int and value >= 1,
-    "members": lambda value: type(value) is int and value >= 1,
-    "feature_names": lambda value: value is None
-    or (isinstance(value, list) and all(isinstance(name, str) for name in value)),
-    "strength": lambda value: _is_number(value, math.inf),
-    "disagreement": lambda value: value is None
-    or _is_number(value, _MOST_DISAGREEMENT),
-    "cut_first": lambda value: isinstance(value, bool),
-    **dict.fromkeys(
-        ("strength_path", "history", "transform", "recalibrator", "bounds"),
-        lambda _: True,
-    ),
-}
-
-
-def _is_number(value: object, most: float) -> bool:
-    return isinstance(value, int | float) and value is not True and 0 <= value <= most
+# What every description has besides.
+_OTHERS = ("parameters", "history", "strength_path", "transform", "recalibrator")
 
 
 def save(
@@ -144,8 +128,8 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
         "targets.scale": members.target_scale.squeeze(1),
     }
     if members.limits is not None:
-        low, high = map(torch.from_numpy, members.limits)
-        arrays |= {"inputs.low": low, "inputs.high": high}
+        limits = map(torch.from_numpy, members.limits)
+        arrays |= dict(zip(_LIMITS, limits, strict=True))
     for number, network in enumerate(members.networks):
         for name, values in network.state_dict().items():
             arrays[f"networks.{number}.{name}"] = values
@@ -231,17 +215,15 @@ def restored(
         Objects that a folder cannot hold, by parameter.
     """
     with as_written("description"):
-        missing = sorted(_FIELDS.keys() - state.keys())
+        right = _right(state)
+        missing = sorted({*right, *_OTHERS} - state.keys())
         if missing:
             raise InputError(f"it lacks {', '.join(map(repr, missing))}")
-    names = state["feature_names"]
-    for field, fits in _FIELDS.items():
+    for field, fits in right.items():
         with as_written(field):
-            if not fits(state[field]):
+            if not fits:
                 raise InputError(f"got {state[field]!r:.60}")
-    with as_written("feature_names"):
-        if names is not None and len(names) != state["features"]:
-            raise InputError(f"there must be {state['features']}, got {len(names)}")
+    names = state["feature_names"]
     values = _parameters(state["parameters"], parts)
     with as_written("parameters"):
         stored = {name: value for name, value in values.items() if name not in parts}
@@ -261,9 +243,40 @@ def restored(
     return model
 
 
-def _parameters(
-    stored: Mapping[str, Any], parts: Mapping[str, Any]
-) -> dict[str, Any]:
+def _right(state: Mapping[str, Any]) -> dict[str, bool]:
+    """Tell of each plain field of a description whether it is of its kind and size."""
+
+    def number(name: str, most: float) -> bool:
+        value = state.get(name)
+        return type(value) in (int, float) and 0 <= value <= most < math.inf
+
+    features, names, bounds = map(state.get, ("features", "feature_names", "bounds"))
+    ends = _restored(bounds)
+    return {
+        "parameters": isinstance(state.get("parameters"), dict),
+        "features": type(features) is int and features >= 1,
+        "members": type(state.get("members")) is int and state["members"] >= 1,
+        "feature_names": names is None
+        or (
+            isinstance(names, list)
+            and len(names) == features
+            and all(isinstance(name, str) for name in names)
+        ),
+        "strength": number("strength", sys.float_info.max),
+        "disagreement": state.get("disagreement", 0) is None
+        or number("disagreement", _MOST_DISAGREEMENT),
+        "bounds": bounds is None
+        or (
+            isinstance(ends, tuple)
+            and [type(end) in (int, float) for end in ends] == [True, True]
+            and ends[0] < ends[1]
+        ),
+        "cut_first": isinstance(state.get("cut_first"), bool)
+        and not (state["cut_first"] and bounds is None),
+    }
+
+
+def _parameters(stored: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
     """Make parameters of what was stored and what was passed."""
     unknown = sorted(set(parts) - set(stored))
     if unknown:
@@ -325,16 +338,7 @@ def _fitted(
     parts: Mapping[str, Any],
 ) -> Fitted:
     """Make the networks again and fill them with the arrays."""
-    bounds, cut_first = state["bounds"], state["cut_first"]
-    with as_written("bounds"):
-        bounds = _restored(bounds)
-        if bounds is not None:
-            low, high = bounds
-            if not (type(low) is type(high) is float and low < high):
-                raise InputError(f"it must be two numbers, lower first, got {bounds}")
-    with as_written("cut_first"):
-        if cut_first and bounds is None:
-            raise InputError("there are no bounds")
+    bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
     read = {"transform": transform_from_json, "recalibrator": recalibrator_from_json}
     made: dict[str, Any] = dict.fromkeys(read)
     for field, from_json in read.items():
@@ -348,8 +352,8 @@ def _fitted(
             architecture,
             networks,
             inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
-            limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
-            if "inputs.low" in arrays
+            limits=(arrays[_LIMITS[0]].numpy(), arrays[_LIMITS[1]].numpy())
+            if _LIMITS[0] in arrays
             else None,
             target_center=arrays["targets.center"].unsqueeze(1),
             target_scale=arrays["targets.scale"].unsqueeze(1),
@@ -393,12 +397,6 @@ def _filled(
             for name, values in arrays.items()
             if name.startswith(prefix)
         }
-        for name, values in network.state_dict().items():
-            if name in own and own[name].dtype != values.dtype:
-                raise InputError(
-                    f"its array {name} must be of {values.dtype}, it is of "
-                    f"{own[name].dtype}."
-                )
         try:
             network.eval().load_state_dict(own)
         except RuntimeError as error:
@@ -406,47 +404,36 @@ def _filled(
                 "network must make modules with the very weights that were stored, and "
                 f"it does not: {error}. Pass the function that the model was made with."
             ) from None
+        for name, values in network.state_dict().items():
+            if own[name].dtype != values.dtype:
+                raise InputError(f"its array {name} must be of {values.dtype}.")
     return networks
 
 
 def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | None:
     """Make room for the encoding that the arrays hold, if they hold one."""
-    stored = {
-        name.removeprefix(_ENCODING): values
-        for name, values in arrays.items()
-        if name.startswith(_ENCODING)
-    }
-    if not stored:
+    if not any(name.startswith(_ENCODING) for name in arrays):
         return None
-    encoding = PiecewiseLinear([])
-    names = dict(encoding.named_buffers()).keys()
-    if stored.keys() - names:
-        raise InputError(f"its arrays {sorted(stored)} are none of an encoding.")
-    column = stored.get("column", torch.empty(0))
-    if column.numel() == 0:
+    column = arrays.get(f"{_ENCODING}column", torch.empty(0))
+    if column.ndim != 1 or column.numel() == 0 or column.dtype != torch.long:
         raise InputError("its encoding must name the feature of each bin.")
-    if column.dtype != torch.long or column.ndim != 1:
-        raise InputError("the features of its encoding must be whole numbers.")
     if int(column.min()) < 0 or int(column.max()) >= features:
         raise InputError(f"its encoding must be of its {features} features.")
-    for name in names:
-        if name not in stored or stored[name].shape[:1] != column.shape:
-            raise InputError(f"its {_ENCODING}{name} must have {len(column)} bins.")
-        setattr(encoding, name, torch.empty_like(stored[name]))
+    encoding = PiecewiseLinear([])
+    for name, buffer in encoding.named_buffers():
+        setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
     return encoding
 
 
 def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
     """Refuse scales of another shape or of 0, and numbers that are none."""
-    low, high = limits = ("inputs.low", "inputs.high")
-    shapes = dict.fromkeys(("inputs.center", "inputs.scale"), (features,))
+    names = ["inputs.center", "inputs.scale"]
+    if any(name in arrays for name in _LIMITS):
+        names += _LIMITS
+    shapes = dict.fromkeys(names, (features,))
     shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
-    if any(name in arrays for name in limits):
-        shapes |= dict.fromkeys(limits, (features,))
     for name, shape in shapes.items():
-        if name not in arrays:
-            raise InputError(f"its array {name} is missing")
-        own = arrays[name]
+        own = arrays.get(name, torch.empty(0))
         if tuple(own.shape) != shape or own.dtype != torch.float64:
             raise InputError(
                 f"its array {name} must be of float64 and have shape {shape}, it has "
@@ -458,5 +445,5 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
         if name in arrays and not bool((arrays[name] > 0).all()):
             raise InputError(f"its array {name} must be above 0, and it is not.")
-    if low in arrays and not bool((arrays[low] <= arrays[high]).all()):
-        raise InputError(f"its array {low} must not be above {high}.")
+    if _LIMITS[0] in shapes and (arrays[_LIMITS[0]] > arrays[_LIMITS[1]]).any():
+        raise InputError(f"its array {_LIMITS[0]} must not be above {_LIMITS[1]}.")

@@ -189,27 +189,13 @@ def pool_members(
 
 @dataclass(frozen=True)
 class Pool:
-    """Out-of-fold distributions of the calibration rows, pooled from members.
+    """Out-of-fold distributions of the calibration rows, pooled from members."""
 
-    Attributes
-    ----------
-    members
-        What the members predict for the rows; empty without such rows.
-    combine
-        Makes one distribution of these, given their weights ``(members, n)``.
-    design
-        Who has seen which rows.
-    y, grid
-        Targets of the rows ``(n,)``, and what they are rounded to.
-    """
-
-    members: Sequence[AbstractDistribution]
-    combine: Callable[
-        [Sequence[AbstractDistribution], Array | None], AbstractDistribution
-    ]
-    design: Design
-    y: Tensor
-    grid: TargetGrid | None = None
+    members: Sequence[AbstractDistribution]  # for the rows; empty without such rows
+    combine: Callable[..., AbstractDistribution]  # of members and weights (members, n)
+    design: Design  # who has seen which rows
+    y: Tensor  # targets of the rows, (n,)
+    grid: TargetGrid | None = None  # what they are rounded to
 
     @property
     def size(self) -> int:
@@ -337,14 +323,6 @@ def fresh_recalibrator(recalibrator: Any) -> Any:  # noqa: ANN401
 def cross_fitted(
     distributions: Sequence[AbstractDistribution], fold_of_row: npt.NDArray[np.int64]
 ) -> AbstractDistribution:
-    """Take each row's distribution from the one that was learned without its fold.
-
-    Parameters
-    ----------
-    distributions
-        One for each fold, batch shape ``(n,)``.
-    fold_of_row
-        The fold of each row, shape ``(n,)``.
-    """
+    """Take each row from the distributions ``(n,)`` that belong to its fold."""
     own = np.arange(len(distributions))[:, None] == fold_of_row
     return Mixture(distributions, torch.from_numpy(own.astype(np.float64)))

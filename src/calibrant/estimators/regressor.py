@@ -88,21 +88,11 @@ _FEWEST_NEW = 20
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model: members, and the correction of their pooled distribution.
-
-    Attributes
-    ----------
-    members
-        The trained networks.
-    recalibrator
-        The correction, or None.
-    bounds
-        Where the recalibrated distribution has mass of its own, or None.
-    """
+    """A model: members, and the correction of their pooled distribution."""
 
     members: Networks
     recalibrator: Recalibrator | None
-    bounds: tuple[float, float] | None = None
+    bounds: tuple[float, float] | None = None  # where it has mass of its own, last
 
     def distribution(self, x: Array) -> AbstractDistribution:
         """Distribution of each row ``(n, d)``, batch shape ``(n,)``."""
@@ -352,7 +342,7 @@ class CalibratedRegressor(DistributionRegressor):
 
         Examples
         --------
-        >>> CalibratedRegressor.paper("deep_ensemble", strength=0).settings()["adversarial"]
+        >>> CalibratedRegressor.paper("deep_ensemble").settings()["adversarial"]
         0.01
         """
         if network not in ("mc_dropout", "deep_ensemble"):
@@ -616,13 +606,7 @@ class CalibratedRegressor(DistributionRegressor):
         return save(self, folder, overwrite=overwrite)
 
     def check_settings(self) -> dict[str, Any]:
-        """Refuse parameters that cannot work, before anything is trained.
-
-        Returns
-        -------
-        dict
-            All of them, see :meth:`settings`.
-        """
+        """Refuse settings that cannot work, before anything is trained; return them."""
         settings = self.settings()
         for name, least, most in (
             ("members", 1, _MOST),
@@ -668,9 +652,6 @@ class CalibratedRegressor(DistributionRegressor):
                 "makes a new module, got a module. Many are trained: write "
                 "network=lambda features: YourModule(features)."
             )
-        given: object = self.distributed
-        if not isinstance(given, bool | np.bool_):
-            raise InputError(f"distributed must be True or False, got {given!r}.")
         if str(self.device).startswith("cuda") and not torch.cuda.is_available():
             raise InputError(
                 f"device={self.device!r} needs CUDA, which torch does not find here. "
@@ -710,11 +691,11 @@ class CalibratedRegressor(DistributionRegressor):
     def architecture(self) -> Architecture:
         """Return what is trained."""
         settings = self.settings()
-        names = ["hidden"] if isinstance(self.network, str) else []
-        names += ["dropout", "passes"] if self.network == "mc_dropout" else []
-        options = {name: settings[name] for name in names}
-        if "hidden" in options:
+        options: dict[str, Any] = {}
+        if isinstance(self.network, str):
             options["hidden"] = tuple(self.hidden)
+        if self.network == "mc_dropout":
+            options |= {name: settings[name] for name in ("dropout", "passes")}
         return Architecture(
             self.network,
             options,
@@ -782,37 +763,23 @@ def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
     return Pool(predicted, members.combine, design, y, table.grid)
 
 
+@dataclass(frozen=True)
 class SideBySide:
-    """Models with the same settings, each of which learned from rows of its own.
+    """Models with the same settings, each of which learned from rows of its own."""
 
-    Parameters
-    ----------
-    members
-        The trained networks of all models.
-    size
-        Networks of each model.
-    """
-
-    def __init__(self, members: Networks, size: int) -> None:
-        self._members, self._size = members, size
+    members: Networks
+    size: int
 
     def distribution(
         self, x: Array, model: int, *, masks: torch.Generator | None = None
     ) -> AbstractDistribution:
-        """Distribution of each row under one of the models, batch shape ``(n,)``.
+        """Distribution of rows ``(n, d)`` under one of the models, by its number.
 
-        Parameters
-        ----------
-        x
-            Features, shape ``(n, d)``.
-        model
-            Which model.
-        masks
-            Source of dropout masks of each row and pass, as those of ordinary dropout;
-            None for masks that all rows share.
+        Dropout masks of each row and pass, as those of ordinary dropout, are drawn from
+        ``masks``; None for masks that all rows share.
         """
-        chosen = range(model * self._size, (model + 1) * self._size)
-        return self._members.distribution(x, chosen, masks=masks)
+        chosen = range(model * self.size, (model + 1) * self.size)
+        return self.members.distribution(x, chosen, masks=masks)
 
 
 def fit_side_by_side(
@@ -859,7 +826,23 @@ def fit_side_by_side(
     torch.Size([3])
     """
     wanted = tuple(sorted(epochs)) or (model.epochs,)
-    _check_side_by_side(model, rows, wanted)
+    settings = model.check_settings()
+    sizes = {len(part) for part in rows}
+    if (
+        not isinstance(model.network, str)
+        or model.strength == "auto"
+        or model.recalibrate_on is not None
+        or model.patience is not None
+        or (len(wanted) > 1 and settings["schedule"] != "constant")
+        or len(sizes) != 1
+        or wanted[0] < 1
+    ):
+        raise InputError(
+            "models are fitted side by side with a network by name, a number as "
+            "strength, recalibrate_on=None, patience=None, equally many rows for each, "
+            'and for several epochs (each at least 1) schedule="constant"; got '
+            f"{model!r} for {sorted(sizes)} rows and {wanted} epochs."
+        )
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)
     found: dict[int, nn.Module] = {}
@@ -868,16 +851,13 @@ def fit_side_by_side(
         if state.epoch in wanted[:-1]:
             found[state.epoch] = copy.deepcopy(state.network)
 
-    strength = _strengths(model.settings())[0]
-    recipe = replace(model.recipe(strength, len(rows[0])), epochs=wanted[-1])
+    own = tuple(part for part in rows for _ in range(model.members))
+    recipe = model.recipe(float(model.strength), len(rows[0]))
     members, histories = fit_networks(
         Table(x, y, Blocks(np.arange(len(y)))),
-        Design(
-            tuple(part for part in rows for _ in range(model.members)),
-            np.empty(0, dtype=np.int64),
-        ),
+        Design(own, np.empty(0, dtype=np.int64)),
         model.architecture(),
-        recipe,
+        replace(recipe, epochs=wanted[-1]),
         seed=seed,
         validation_share=0.0,
         device=_device(model),
@@ -890,29 +870,3 @@ def fit_side_by_side(
         epoch: SideBySide(replace(members, networks=[network]), model.members)
         for epoch, network in found.items()
     }
-
-
-def _check_side_by_side(
-    model: CalibratedRegressor, rows: Sequence[Any], epochs: Sequence[int]
-) -> None:
-    settings = model.check_settings()
-    unfit = {
-        "network": not isinstance(model.network, str),
-        "strength": model.strength == "auto",
-        "recalibrate_on": model.recalibrate_on is not None,
-        "patience": model.patience is not None,
-        "schedule": len(epochs) > 1 and settings["schedule"] != "constant",
-    }
-    for name, wrong in unfit.items():
-        if wrong:
-            raise InputError(
-                "models are fitted side by side with a network by name, a number as "
-                "strength, recalibrate_on=None, patience=None and, for "
-                f'several epochs, schedule="constant"; got {name}={settings[name]!r}.'
-            )
-    sizes = {len(part) for part in rows}
-    if len(sizes) != 1 or min(epochs) < 1:
-        raise InputError(
-            "rows must hold equally many rows for each model, and epochs must be at "
-            f"least 1, got {sorted(sizes)} rows and {tuple(epochs)} epochs."
-        )

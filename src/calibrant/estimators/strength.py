@@ -101,15 +101,9 @@ def choose_strength(
 ) -> StrengthPath:
     """Take the smallest calibration error among strengths within the budget.
 
-    Parameters
-    ----------
-    strengths, calibration_error, crps, nll
-        Measures along the grid, shape ``(k,)``.
-        NaN marks a strength that could not be trained.
-    noise_floor
-        Kept with the path.
-    rule
-        ``"crps"``: at most 1.05 times the best. ``"nll"``: at most the best + 0.05.
+    Measures have shape ``(k,)``, and NaN marks a strength that could not be trained.
+    The budget is 1.05 times the best CRPS, or, with the rule ``"nll"``, 0.05 nats above
+    the best NLL.
 
     Examples
     --------

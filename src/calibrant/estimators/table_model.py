@@ -21,7 +21,14 @@ if TYPE_CHECKING:
     from calibrant.estimators.regressor import CalibratedRegressor
     from calibrant.tables import Source
 
-__all__ = ["KIND", "TableModel", "Trend", "described_table", "how_it_did", "settings_of"]
+__all__ = [
+    "KIND",
+    "TableModel",
+    "Trend",
+    "described_table",
+    "how_it_did",
+    "settings_of",
+]
 
 Array = npt.NDArray[np.float64]
 
