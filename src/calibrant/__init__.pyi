@@ -16,11 +16,11 @@ from .distributions.transformed import Transformed as Transformed
 from .distributions.truncated import Truncated as Truncated
 from .errors import InputError as InputError
 from .errors import UnsupportedError as UnsupportedError
-from .estimators.folds import SerialDependenceWarning as SerialDependenceWarning
-from .estimators.persistence import load as load
-from .estimators.onnx import export_onnx as export_onnx
 from .estimators.any_regressor import RecalibratedRegressor as RecalibratedRegressor
 from .estimators.any_regressor import recalibrate as recalibrate
+from .estimators.folds import SerialDependenceWarning as SerialDependenceWarning
+from .estimators.onnx import export_onnx as export_onnx
+from .estimators.persistence import load as load
 from .estimators.regressor import CalibratedRegressor as CalibratedRegressor
 from .estimators.regressor import SideBySide as SideBySide
 from .estimators.regressor import fit_side_by_side as fit_side_by_side

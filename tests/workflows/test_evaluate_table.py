@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from calibrant._checks import InputError
-from calibrant.estimators._refresh import cross_fitted_law
+from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.evaluate import evaluate
 from calibrant.tables import Style, write_table

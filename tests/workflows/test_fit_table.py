@@ -13,7 +13,7 @@ import torch
 from calibrant._checks import InputError
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators._about import _trend
+from calibrant.estimators.table_model import _trend
 from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Roles, write_table
 from calibrant.workflows._training_table import (
@@ -463,7 +463,7 @@ def test_a_line_in_time_goes_on_beyond_the_training(trending: TableFit) -> None:
 def test_the_line_moves_the_distribution_and_nothing_else(trending: TableFit) -> None:
     model = trending.model
     x = model.features(series(0.1))
-    law, plain = model.law(x), model.regressor.model_.law(x)
+    law, plain = model.law(x), model.regressor.model_.distribution(x)
     line = torch.from_numpy(model.line(x))
     assert float(line[1] - line[0]) == pytest.approx(model.trend.slope)  # type: ignore[union-attr]
     level = torch.full((len(x),), 0.05)

@@ -121,7 +121,9 @@ def _paper(job: Job, data: DataSet, splits: Splits) -> Measured:
         law = trained.distribution(data.x[split.test], numbers[model], masks=masks)
         if cell.recalibration == "isotonic":
             # The paper's map: of the PIT values of the rows that were learned from.
-            seen = trained.distribution(data.x[split.train], numbers[model], masks=masks)
+            seen = trained.distribution(
+                data.x[split.train], numbers[model], masks=masks
+            )
             law = _isotonic(law, seen, data.y[split.train])
         measured[cell] = _measures(law, cell, data, split)
     return measured

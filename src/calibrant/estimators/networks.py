@@ -223,7 +223,7 @@ class Architecture:
 
 @dataclass(eq=False)
 class Networks:
-    """Trained members, and what turns their outputs into distributions of the target."""
+    """Trained members, and what makes distributions of their outputs."""
 
     architecture: Architecture
     networks: list[nn.Module]  # one stack, or a module for each member

@@ -652,6 +652,9 @@ class CalibratedRegressor(DistributionRegressor):
                 "makes a new module, got a module. Many are trained: write "
                 "network=lambda features: YourModule(features)."
             )
+        given: object = self.distributed
+        if not isinstance(given, bool | np.bool_):
+            raise InputError(f"distributed must be True or False, got {given!r}.")
         if str(self.device).startswith("cuda") and not torch.cuda.is_available():
             raise InputError(
                 f"device={self.device!r} needs CUDA, which torch does not find here. "
@@ -837,11 +840,12 @@ def fit_side_by_side(
         or len(sizes) != 1
         or wanted[0] < 1
     ):
+        names = ("network", "strength", "recalibrate_on", "patience", "schedule")
         raise InputError(
             "models are fitted side by side with a network by name, a number as "
             "strength, recalibrate_on=None, patience=None, equally many rows for each, "
             'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{model!r} for {sorted(sizes)} rows and {wanted} epochs."
+            f"{[settings[name] for name in names]}, {sorted(sizes)} rows and {wanted} epochs."
         )
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)

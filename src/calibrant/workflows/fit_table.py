@@ -271,9 +271,7 @@ def fit_table(
         labeled = read_labeled(asking, other, seed=seed, progress=progress)
         labeled = _unseen(labeled, other, rows, cut, roles, x)
         measured_on, how = other.name, "file"
-    model, notes = _train(
-        rows, cut, encoder, regressor, command, x, progress
-    )
+    model, notes = _train(rows, cut, encoder, regressor, command, x, progress)
     notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(
         model=model,
