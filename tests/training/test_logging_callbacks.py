@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from torch import nn
 
 from calibrant import CalibratedRegressor, EpochState, InputError
@@ -126,10 +125,14 @@ def state(epoch: int, epochs: int = 3, **changes: Any) -> EpochState:
     return EpochState(epoch=epoch, epochs=epochs, **(numbers | changes))
 
 
+def fit(*callbacks: Any, **changes: Any) -> CalibratedRegressor:
+    model = CalibratedRegressor().set_params(**(CHEAP | changes))
+    return model.fit(X, Y, callbacks=callbacks)
+
+
 def test_all_numbers_of_a_training_are_logged() -> None:
     writer = Writer()
-    model = CalibratedRegressor(**CHEAP, callbacks=[TensorBoardLogger(writer)])
-    (history,) = model.fit(X, Y).history_
+    (history,) = fit(TensorBoardLogger(writer)).history_
     assert sorted(writer.seen) == sorted([*NAMES, "training"])
     assert all(writer.steps(name) == [1, 2, 3] for name in writer.seen)
     assert writer.values("loss") == history.loss
@@ -143,8 +146,7 @@ def test_all_numbers_of_a_training_are_logged() -> None:
 
 def test_the_floor_is_that_of_the_rows_that_are_looked_at() -> None:
     writer = Writer()
-    settings = CHEAP | {"validation_share": 0.2}
-    CalibratedRegressor(**settings, callbacks=[TensorBoardLogger(writer)]).fit(X, Y)
+    fit(TensorBoardLogger(writer), validation_share=0.2)
     # Of 60 rows to learn from a fifth.
     expected = (20**2 - 1) / (6 * 20 * 12)
     assert writer.values("held_out/calibration_floor") == pytest.approx([expected] * 3)
@@ -167,10 +169,10 @@ def test_the_model_stays_the_same(kind: str, tmp_path: Path, mlflow: Store) -> N
         "folder": TensorBoardLogger(tmp_path),
         "mlflow": MLflowLogger(),
     }[kind]
-    settings = CHEAP | {"network": "mc_dropout", "epochs": 4, "patience": 1}
-    alone = CalibratedRegressor(**settings).fit(X, Y)
+    settings = {"network": "mc_dropout", "epochs": 4, "patience": 1}
+    alone = fit(**settings)
     before = torch.random.get_rng_state()
-    watched = CalibratedRegressor(**settings, callbacks=[logger]).fit(X, Y)
+    watched = fit(logger, **settings)
     assert torch.equal(torch.random.get_rng_state(), before)
     assert watched.history_ == alone.history_  # and so is not ended early
     assert np.array_equal(watched.predict_quantiles(X), alone.predict_quantiles(X))
@@ -179,11 +181,11 @@ def test_the_model_stays_the_same(kind: str, tmp_path: Path, mlflow: Store) -> N
 
 def test_a_sweep_in_one_writer_has_steps_that_go_on() -> None:
     writer = Writer()
-    model = CalibratedRegressor(**SWEEP, callbacks=[TensorBoardLogger(writer)])
-    model.fit(X, Y)
+    logger = TensorBoardLogger(writer)
+    fit(logger, **SWEEP)
     assert writer.steps("loss") == [1, 2, 3, 4, 5, 6]
     assert writer.values("training") == [1, 1, 1, 2, 2, 2]
-    model.fit(X, Y)
+    fit(logger, **SWEEP)
     assert writer.steps("loss") == list(range(1, 13))
     assert writer.values("training")[-1] == 4
 
@@ -192,8 +194,7 @@ def test_a_sweep_in_a_folder_has_a_run_for_each_training(
     tmp_path: Path, tensorboard: list[Writer]
 ) -> None:
     logger = TensorBoardLogger(tmp_path / "deep" / "runs")
-    model = CalibratedRegressor(**SWEEP, callbacks=[logger])
-    model.fit(X, Y)
+    fit(logger, **SWEEP)
     assert [each.folder.name for each in tensorboard] == ["training_1", "training_2"]
     for writer in tensorboard:
         assert writer.folder.parent == tmp_path / "deep" / "runs"
@@ -222,9 +223,9 @@ def test_a_run_that_ends_early_is_closed_by_the_next_or_with_the_logger(
 
 def test_clones_never_share_a_step_with_a_writer() -> None:
     writer = Writer()
-    model = CalibratedRegressor(**CHEAP, callbacks=[TensorBoardLogger(writer)])
-    for each in (model, clone(model), clone(clone(model))):
-        each.fit(X, Y)
+    logger = TensorBoardLogger(writer)
+    for own in (logger, copy.deepcopy(logger), copy.deepcopy(copy.deepcopy(logger))):
+        fit(own)
     assert writer.steps("loss") == list(range(1, 10))
 
 
@@ -256,15 +257,14 @@ def test_a_wrong_target_is_one_clear_line(target: Any) -> None:
 
 def test_mlflow_logs_to_the_active_run_with_steps_that_go_on(mlflow: Store) -> None:
     mlflow.active = "one"
-    model = CalibratedRegressor(**SWEEP, callbacks=[MLflowLogger()])
-    model.fit(X, Y)
-    clone(model).fit(X, Y)
+    fit(MLflowLogger(), **SWEEP)
+    fit(MLflowLogger(), **SWEEP)
     run = mlflow.runs["one"]
     assert sorted(run.seen) == sorted([*SWEPT, "training"])
     assert run.steps("loss") == list(range(1, 13))
     assert run.values("training") == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
     mlflow.active = "two"
-    model.fit(X, Y)
+    fit(MLflowLogger(), **SWEEP)
     assert mlflow.runs["two"].steps("loss") == list(range(1, 7))
     assert len(run.seen["loss"]) == 12
 

@@ -845,7 +845,7 @@ def fit_side_by_side(
             "models are fitted side by side with a network by name, a number as "
             "strength, recalibrate_on=None, patience=None, equally many rows for each, "
             'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{[settings[name] for name in names]}, {sorted(sizes)} rows and {wanted} epochs."
+            f"{[settings[name] for name in names]}, {sorted(sizes)} rows, {wanted} epochs."
         )
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)
