@@ -252,7 +252,7 @@ def _checked_bounds(bounds: Any, target: Array) -> tuple[float, float]:  # noqa:
             f"{len(target)} do not, the first is {target[outside][0]:g}. Widen the "
             "bounds, or fix these targets."
         )
-    return bounds
+    return float(bounds[0]), float(bounds[1])
 
 
 def _weights(sample_weight: ArrayLike, x: Array) -> Array:

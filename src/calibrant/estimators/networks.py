@@ -162,7 +162,11 @@ class Architecture:
 
     def weights(self, inputs: int, members: int) -> int:
         """Count the weights of stacked networks, but for biases."""
-        sizes = [inputs, *self.options.get("hidden", ()), self.made_head().size]
+        sizes: list[int] = [
+            inputs,
+            *self.options.get("hidden", ()),
+            self.made_head().size,
+        ]
         return members * sum(a * b for a, b in itertools.pairwise(sizes))
 
     def encoding(self, x: Tensor) -> PiecewiseLinear | None:

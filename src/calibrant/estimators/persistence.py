@@ -247,8 +247,8 @@ def _right(state: Mapping[str, Any]) -> dict[str, bool]:
     """Tell of each plain field of a description whether it is of its kind and size."""
 
     def number(name: str, most: float) -> bool:
-        value = state.get(name)
-        return type(value) in (int, float) and 0 <= value <= most < math.inf
+        value: Any = state.get(name)
+        return type(value) in (int, float) and 0 <= value <= most
 
     features, names, bounds = map(state.get, ("features", "feature_names", "bounds"))
     ends = _restored(bounds)

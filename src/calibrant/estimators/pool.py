@@ -311,7 +311,8 @@ def fresh_recalibrator(recalibrator: Any) -> Any:  # noqa: ANN401
     if isinstance(recalibrator, str):
         recalibrator = find_part(recalibrator, RECALIBRATORS, name="recalibrator")
     fresh = recalibrator() if isinstance(recalibrator, type) else recalibrator
-    if isinstance(fresh, RECALIBRATORS["conformal_interval"]):
+    intervals: Any = RECALIBRATORS["conformal_interval"]
+    if isinstance(fresh, intervals):
         raise InputError(
             "recalibrator must give whole distributions, and conformal_interval gives "
             'intervals. Use "empirical", which has the same guarantee, or '

@@ -716,7 +716,11 @@ class CalibratedRegressor(DistributionRegressor):
         size = self.batch_size
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
             size = max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
-        own = {"score": self.loss, "strength": strength, "batch_size": size}
+        own: dict[str, Any] = {
+            "score": self.loss,
+            "strength": strength,
+            "batch_size": size,
+        }
         names = [name for name in Recipe.names() if name not in own]
         return Recipe(**own, **{name: settings[name] for name in names})
 
@@ -759,9 +763,10 @@ def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
     """Ask the members about the calibration rows, and note how they disagree."""
     rows = design.calibration
     predicted = members.predict(table.x[rows]) if len(rows) else []
-    normal = stacked_normal(predicted) if design.unseen is not None else None
-    if normal is not None and len(normal) == len(members):
-        members.disagreement = usual_disagreement(normal, design.unseen)
+    if design.unseen is not None:
+        normal = stacked_normal(predicted)
+        if normal is not None and len(normal) == len(members):
+            members.disagreement = usual_disagreement(normal, design.unseen)
     y = torch.from_numpy(table.y[rows])
     return Pool(predicted, members.combine, design, y, table.grid)
 
@@ -845,7 +850,8 @@ def fit_side_by_side(
             "models are fitted side by side with a network by name, a number as "
             "strength, recalibrate_on=None, patience=None, equally many rows for each, "
             'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{[settings[name] for name in names]}, {sorted(sizes)} rows, {wanted} epochs."
+            f"{[settings[name] for name in names]}, {sorted(sizes)} rows and epochs "
+            f"{wanted}."
         )
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)
