@@ -314,15 +314,6 @@ def test_every_map_can_be_used(name: str) -> None:
     assert 0.84 < covered(model, x_new, y_new) < 0.98
 
 
-def test_an_object_is_copied_and_a_class_of_ones_own_is_used() -> None:
-    x, y = noisy_line(60)
-    given = EmpiricalRecalibrator()
-    model = recalibrate(Ridge(), x, y, recalibrator=given, random_state=0)
-    assert "unfitted" in repr(given)
-    assert isinstance(model.recalibrator_, EmpiricalRecalibrator)
-    assert model.recalibrator_ is not given
-
-
 def test_rounded_targets_are_randomized() -> None:
     x, y = noisy_line(400)
     model = recalibrate(LinearRegression(), x, np.round(y), random_state=0)
@@ -619,13 +610,3 @@ def test_rows_that_all_belong_together_have_the_spread_of_the_targets() -> None:
     memory = KNeighborsRegressor(1)
     law = member_fit(memory, None)(memory, one_block)(x)
     np.testing.assert_allclose(law.stddev, np.full(100, y.std()), rtol=1e-9)
-
-
-def test_other_frames_are_read_by_their_columns() -> None:
-    class Frame:
-        columns = ("a", "b")
-
-        def __getitem__(self, name: str) -> list[object]:
-            return {"a": [1.0, 2.0, 1.0], "b": ["x", "y", "x"]}[name]
-
-    assert _feature_codes(_as_rows(Frame())).tolist() == [[0, 0], [1, 1], [0, 0]]

@@ -173,10 +173,6 @@ class TestFolds:
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= max(sizes)
 
-    def test_of_single_rows_differ_by_one_at_most(self) -> None:
-        filled = np.bincount(Blocks(np.arange(23)).folds(5, random()))
-        assert sorted(filled) == [4, 4, 5, 5, 5]
-
     def test_are_random(self) -> None:
         blocks = Blocks(np.arange(40))
         first, second = (blocks.folds(4, np.random.default_rng(i)) for i in (0, 1))
@@ -271,12 +267,6 @@ class TestSplit:
         assert len(larger) >= 1
         assert len(smaller) >= 1
         assert len(smaller) - share * n <= max(max(sizes) / 2, min(sizes))
-
-    def test_only_the_given_rows(self) -> None:
-        rows = np.array([2, 3, 5, 8, 13])
-        larger, smaller = Blocks(np.arange(20)).split(rows, 0.4, random())
-        assert (len(larger), len(smaller)) == (3, 2)
-        assert sorted([*larger, *smaller]) == rows.tolist()
 
     def test_a_large_block_is_passed_over(self) -> None:
         labels = np.array([0] * 90 + list(range(1, 11)))
@@ -460,12 +450,6 @@ def test_the_warning_points_at_the_caller(cheap: Make) -> None:
 
 
 class TestWarnOfOrder:
-    def test_few_rows_say_nothing(self) -> None:
-        warn_of_order(torch.linspace(0, 1, 49))
-
-    def test_constant_values_say_nothing(self) -> None:
-        warn_of_order(torch.full((100,), 0.5))
-
     def test_a_slow_drift(self) -> None:
         with pytest.warns(
             SerialDependenceWarning, match=r"correlation 0\.9\d over 100"

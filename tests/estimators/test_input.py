@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -16,7 +15,6 @@ from hypothesis.extra import numpy as arrays
 from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor
 from calibrant.estimators.folds import Design, design_for
-from calibrant.estimators.networks import center_and_scale
 from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.training import DivergedError
 
@@ -67,12 +65,6 @@ def test_refused(name: str, cheap: Make) -> None:
     x, y, text = REFUSED[name]
     with pytest.raises(ValueError, match=text):
         cheap().fit(x, y)
-
-
-def test_sparse_features_are_refused(cheap: Make) -> None:
-    x, y = rows()
-    with pytest.raises(TypeError, match="dense data is required"):
-        cheap().fit(scipy.sparse.csr_matrix(x), y)
 
 
 @pytest.mark.parametrize(
@@ -224,22 +216,6 @@ def test_few_rows(strategy: str, patience: int | None, n: int, cheap: Make) -> N
     check_finite(model.fit(x, y), x, y)
 
 
-def test_a_column_of_targets_is_taken_with_a_warning(cheap: Make) -> None:
-    x, y = rows()
-    with pytest.warns(UserWarning, match="A column-vector y was passed"):
-        model = cheap(epochs=1, members=1).fit(x, y[:, None])
-    assert model.predict_quantiles(x, [0.5]).shape == (30, 1)
-
-
-def test_the_input_is_left_alone(cheap: Make) -> None:
-    x, y = rows()
-    before = x.copy(), y.copy()
-    model = cheap(members=1).fit(x, y)
-    model.predict_interval(x)
-    np.testing.assert_array_equal(x, before[0])
-    np.testing.assert_array_equal(y, before[1])
-
-
 def test_bad_rows_in_prediction(fitted: CalibratedRegressor) -> None:
     with pytest.raises(ValueError, match="Input X contains NaN"):
         fitted.predict_interval([[np.nan, 0.0]])
@@ -276,24 +252,6 @@ def test_groups_and_time_reach_the_folds(
         assert not set(groups[unseen]) & set(groups[seen])
     stretches = [sorted(np.setdiff1d(time, time[seen])) for seen in by_time.rows]
     assert stretches == np.arange(30).reshape(3, 10).tolist()
-
-
-class TestCenterAndScale:
-    def test_by_hand(self) -> None:
-        center, scale = center_and_scale(np.array([[1.0, 5], [3, 5], [5, 5]]))
-        np.testing.assert_allclose(center, [3, 5])
-        np.testing.assert_allclose(scale, [np.sqrt(8 / 3), 1])
-
-    @pytest.mark.parametrize("factor", [1e-300, 1e-20, 1.0, 1e20, 1e300])
-    def test_of_any_size(self, factor: float) -> None:
-        values = np.random.default_rng(0).standard_normal((50, 1))
-        center, scale = center_and_scale(values * factor)
-        np.testing.assert_allclose(center / factor, values.mean(0))
-        np.testing.assert_allclose(scale / factor, values.std(0))
-
-    def test_rounding_is_no_spread(self) -> None:
-        values = np.full((3, 1), 0.1) * [[3], [3], [1 + 2]] + 0.3
-        assert center_and_scale(values)[1] == 1
 
 
 numbers = st.floats(allow_nan=True, allow_infinity=True, width=64)

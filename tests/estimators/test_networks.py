@@ -188,13 +188,6 @@ class TestBins:
         assert (0 if stack.encoding is None else stack.encoding.size) == size
         assert stack.weights[0].shape[-2] == features + size
 
-    def test_none_is_no_encoding(self, cheap: Make, line: Rows) -> None:
-        without, one, some = (
-            cheap(bins=bins).fit(*line).predict_quantiles(line[0]) for bins in (0, 1, 4)
-        )
-        np.testing.assert_array_equal(without, one)
-        assert (without != some).all()
-
     def test_they_bend_what_a_short_training_leaves_straight(self, cheap: Make) -> None:
         x = np.random.default_rng(0).uniform(-1, 1, (200, 1))
         y = np.sin(12 * x[:, 0])
@@ -356,12 +349,6 @@ class TestBounds:
         assert ends.min() >= 0
         assert ends.max() <= 1
 
-    def test_one_bound(self, cheap: Make, capped: Rows) -> None:
-        x, y = capped
-        law = cheap(bounds=(0, np.inf), epochs=1).fit(x, y).predict_distribution(x)
-        assert (law.cdf(-1e-9) == 0).all()
-        assert (law.cdf(1.0) < 1).all()
-
     @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0,), 3, (0, np.nan)])
     def test_bounds_that_are_none(self, bounds: Any, cheap: Make, capped: Rows) -> None:
         with pytest.raises(InputError, match=r"bounds must be \(low, high\)"):
@@ -430,14 +417,6 @@ def test_rows_are_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(networks, "_BLOCK", 101)
     for found, expected in zip(center_and_scale(TABLE, rows), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
-
-
-def test_float32_is_computed_with_in_float64() -> None:
-    values = (1e4 + RANDOM.normal(size=(5000, 1))).astype(np.float32)
-    for found, expected in zip(
-        center_and_scale(values), plain(values.astype(np.float64)), strict=True
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 NORMAL = np.random.default_rng(1).normal(size=600)
@@ -606,12 +585,6 @@ def test_masks_of_each_row_are_those_of_ordinary_dropout() -> None:
     # Ten passes of a quarter dropped: the mean of rows is that of many passes.
     error = own(0).std() / 4000**0.5
     assert abs(own(0).mean() - own(1).mean()) < 5 * error * 2**0.5
-
-
-def test_an_ensemble_has_no_masks() -> None:
-    fitted = fit_side_by_side(paper(), X, Y, PARTS, seed=1)[3]
-    with_masks = fitted.distribution(X, 0, masks=torch.Generator())
-    assert torch.equal(fitted.distribution(X, 0).mean, with_masks.mean)
 
 
 @pytest.mark.parametrize(

@@ -68,10 +68,6 @@ class TestRule:
         assert path.allowed.tolist() == [False, True, True]
         assert path.chosen == 2.0
 
-    def test_a_missing_error_is_not_chosen(self) -> None:
-        path = choose([float("nan"), 0.2])
-        assert path.chosen == 1.0
-
     def test_an_endless_likelihood_forbids_nothing(self) -> None:
         endless = float("inf")
         assert choose([0.2, 0.1], nll=[endless, endless], rule="nll").chosen == 1.0
@@ -97,22 +93,6 @@ class TestPath:
         for name, value in vars(path).items():
             np.testing.assert_array_equal(getattr(again, name), value)
         assert again.allowed.dtype == bool
-
-    def test_as_a_picture(self, path: StrengthPath) -> None:
-        import matplotlib as mpl
-
-        mpl.use("agg")
-        from calibrant.plots import plot_strengths
-
-        known = ~np.isnan(path.calibration_error)
-        ax = plot_strengths(
-            path.strengths[known],
-            {"calibration error": path.calibration_error[known]},
-            label="calibration error",
-            floor=path.noise_floor,
-        )
-        assert [tick.get_text() for tick in ax.get_xticklabels()] == ["0", "2"]
-        mpl.pyplot.close("all")
 
 
 Y = torch.from_numpy(np.random.default_rng(0).standard_normal(50))
@@ -231,11 +211,3 @@ def test_the_chosen_model_is_that_of_its_strength(cheap: Make, line: Rows) -> No
     np.testing.assert_array_equal(
         chosen.predict_interval(line[0]), plain.predict_interval(line[0])
     )
-
-
-def test_a_new_fit_forgets_the_path(cheap: Make, line: Rows) -> None:
-    model = cheap(strength="auto", strength_grid=(0.0,), epochs=1).fit(*line)
-    assert hasattr(model, "strength_path_")
-    model.set_params(strength=2).fit(*line)
-    assert not hasattr(model, "strength_path_")
-    assert model.strength_ == 2.0
