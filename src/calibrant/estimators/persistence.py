@@ -367,7 +367,9 @@ def _fitted(
         row = fitted.distribution(members.inputs[0][np.newaxis])
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
         if not (low <= middle <= high and middle.isfinite()):
-            raise InputError("its arrays must give predictions, and they give none.")
+            raise InputError(
+                "its arrays must give predictions, and they give no numbers."
+            )
     return fitted
 
 

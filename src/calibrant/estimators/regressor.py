@@ -499,19 +499,18 @@ class CalibratedRegressor(DistributionRegressor):
         strengths, rule = _strengths(self.settings()), self.settings()["strength_rule"]
         if self.strength != "auto":
             return train(strengths[0], table, design), strengths[0], None
-        if design.unseen is not None:
-            trained, path = sweep(
-                strengths, lambda strength: train(strength, table, design), rule=rule
-            )
-            return trained, path.chosen, path
-        # Without pools of unseen members in the design itself, folds supply them: folds
-        # of the rows to learn from, since a map's rows must not have a say in it.
-        learned = table.part(design.rows[0])
-        folds = self._design(learned, "out_of_fold", seed)
-        _, path = sweep(
-            strengths, lambda strength: train(strength, learned, folds), rule=rule
+        own = (table, design)
+        if design.unseen is None:
+            # Folds supply pools of unseen members: folds of the rows to learn from,
+            # since a map's rows must not have a say in it.
+            learned = table.part(design.rows[0])
+            own = (learned, self._design(learned, "out_of_fold", seed))
+        trained, path = sweep(
+            strengths, lambda strength: train(strength, *own), rule=rule
         )
-        return train(path.chosen, table, design), path.chosen, path
+        if design.unseen is None:
+            trained = train(path.chosen, table, design)
+        return trained, path.chosen, path
 
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
         """Predict the distribution of each row, batch shape ``(n,)``, float64.
