@@ -524,11 +524,23 @@ def test_memorized_residuals_are_not_believed() -> None:
     np.testing.assert_allclose(law.stddev, np.full(300, np.sqrt(2)), rtol=0.25)
 
 
-@pytest.mark.parametrize("target", [5.0, 0.0])
-def test_a_constant_target_does_not_break_it(target: float) -> None:
-    x, _ = pure_noise(40)
-    model = recalibrate(LinearRegression(), x, np.full(40, target), random_state=0)
-    np.testing.assert_allclose(model.predict(x), target, atol=0.1)
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e6])
+@pytest.mark.parametrize("recalibrator", ["empirical", "beta"])
+def test_intervals_of_a_constant_target_cover_it(
+    value: float, recalibrator: str
+) -> None:
+    x, _ = pure_noise(100)
+    with pytest.warns(UserWarning, match="the target is constant"):
+        model = recalibrate(
+            LinearRegression(),
+            x,
+            np.full(100, value),
+            recalibrator=recalibrator,
+            random_state=0,
+        )
+    low, high = model.predict_interval(x[:5], coverage=0.5).T
+    assert (low < value).all()
+    assert (value < high).all()
 
 
 def test_quantiles_that_cross_or_coincide_become_a_law() -> None:

@@ -246,6 +246,13 @@ class TestFolders:
             load(folder).predict_interval(line[0]), other.predict_interval(line[0])
         )
 
+    def test_a_folder_of_another_kind(self, tmp_path: Path) -> None:
+        folder = write_folder(
+            tmp_path / "model", arrays={}, description={}, kind="TableModel"
+        )
+        with pytest.raises(StorageError, match=r"calibrant\.TableModel\.load\(folder"):
+            load(folder)
+
     def test_an_edited_folder(
         self, fitted: CalibratedRegressor, tmp_path: Path
     ) -> None:

@@ -23,7 +23,11 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
-from calibrant.estimators.base import DistributionRegressor, Table
+from calibrant.estimators.base import (
+    DistributionRegressor,
+    Table,
+    warn_of_constant,
+)
 from calibrant.estimators.folds import (
     Blocks,
     design_for,
@@ -183,7 +187,7 @@ class RecalibratedRegressor(DistributionRegressor):
         X
             Features of ``n`` rows, passed to the estimator as they came.
         y
-            Targets, shape ``(n,)``.
+            Targets, shape ``(n,)``. If all are equal there is a warning, and no map.
         sample_weight
             Weights that the estimator's ``fit`` takes, shape ``(n,)``. Folds and maps
             count each row once.
@@ -225,7 +229,10 @@ class RecalibratedRegressor(DistributionRegressor):
         )
         pool = Pool(predicted, self._combine, design, torch.tensor(table.y), table.grid)
         self.pit_ = pool.pit(seed).detach().numpy()
-        self.recalibrator_: Any = fit_map(pool, self.recalibrator, seed=seed)
+        # PIT values of a constant target say nothing.
+        self.recalibrator_: Any = (
+            fit_map(pool, self.recalibrator, seed=seed) if np.ptp(table.y) > 0 else None
+        )
         if table.blocks.time is None:
             warn_of_order(torch.from_numpy(self.pit_), table.blocks.labels)
         at_ends = float(((self.pit_ <= 0) | (self.pit_ >= 1)).mean())
@@ -254,6 +261,8 @@ class RecalibratedRegressor(DistributionRegressor):
             validation.check_array(X, estimator=self)  # says how to reshape it
         validation.validate_data(self, X, reset=False, skip_check_array=True)
         pooled = self._combine([model(X) for model in self.models_])
+        if self.recalibrator_ is None:
+            return pooled
         corrected: AbstractDistribution = self.recalibrator_.transform(pooled)
         return corrected
 
@@ -304,6 +313,8 @@ class RecalibratedRegressor(DistributionRegressor):
             estimator=self,
         )
         validation.check_consistent_length(X, target)
+        if np.ptp(target) == 0:
+            warn_of_constant(target, stacklevel=4)
         weights = None
         if sample_weight is not None:
             weights = validation._check_sample_weight(sample_weight, target)

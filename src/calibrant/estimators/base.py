@@ -27,6 +27,7 @@ __all__ = [
     "read_features",
     "read_table",
     "usual_range",
+    "warn_of_constant",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -212,10 +213,19 @@ def check_targets(target: Array) -> None:
         )
 
 
+def warn_of_constant(target: Array, *, stacklevel: int) -> None:
+    """Warn that all targets are equal."""
+    warnings.warn(
+        f"the target is constant ({target[0]:g}): there is nothing to learn.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
 def _warn_of_targets(target: Array) -> None:
     message = ""
     if np.ptp(target) == 0:
-        message = f"the target is constant ({target[0]:g}): there is nothing to learn."
+        warn_of_constant(target, stacklevel=5)
     elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
         message = (
             f"the targets are around {np.median(target):.3g} and vary by {spread:.3g} "
