@@ -365,10 +365,7 @@ def fit_networks(
     inputs = center_and_scale(table.x, limits=limits)
     x = _conditioned(table.x, inputs, limits)
     networks = architecture.build(
-        table.x.shape[1],
-        len(design.rows),
-        generator,
-        encoding=architecture.encoding(x),
+        table.x.shape[1], len(design.rows), generator, encoding=architecture.encoding(x)
     )
     networks = [network.to(torch.device(device)) for network in networks]
     _standardize_inputs(networks, x, design.rows)

@@ -44,13 +44,7 @@ from calibrant.training import EpochState, Recipe
 from calibrant.training._team import fingerprint_of, join_team, local_device, plain
 from calibrant.transforms import TRANSFORMS
 
-__all__ = [
-    "OPTIONS",
-    "CalibratedRegressor",
-    "Fitted",
-    "SideBySide",
-    "fit_side_by_side",
-]
+__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "SideBySide", "fit_side_by_side"]
 
 Array = npt.NDArray[np.float64]
 Callbacks = Sequence[Callable[..., bool | None]]
