@@ -526,7 +526,7 @@ def test_options_are_settings_too() -> None:
     assert settings["passes"] == OPTIONS["passes"]
     assert not set(OPTIONS) & set(model.get_params())
     assert len(model.get_params()) <= 24
-    for wrong in ({"droput": 0.3}, 3):
+    for wrong in ({"drop": 0.3}, 3):
         with pytest.raises(InputError, match="options must be a mapping of the names"):
             CalibratedRegressor(options=wrong).fit(X, Y)  # type: ignore[arg-type]
 

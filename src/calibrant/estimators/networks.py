@@ -238,7 +238,7 @@ class Networks:
     transform: TargetTransform | None
     bounds: tuple[float, float] | None  # where the distribution of the pool is cut
     disagreement: float | None  # see ``usual_disagreement``
-    _plain: MLPStack | None = None
+    _plain: MLPStack | None = field(default=None, init=False)
 
     def __len__(self) -> int:
         return len(self.target_center)

@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,12 @@ from calibrant.estimators.strength import StrengthPath
 from calibrant.learners import HEADS
 from calibrant.learners.mlp import PiecewiseLinear
 from calibrant.recalibration import from_json as recalibrator_from_json
-from calibrant.storage import StorageError, read_folder, write_folder
+from calibrant.storage import StorageError, read_folder
 from calibrant.training import History
 from calibrant.transforms import from_json as transform_from_json
 
-__all__ = ["as_written", "described", "load", "named", "restored", "save"]
+__all__ = ["as_written", "described", "load", "named", "restored"]
 
-_KIND = "CalibratedRegressor"
 # Of other parameters that are objects nothing is needed to predict.
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
@@ -37,16 +35,6 @@ _LIMITS = ("inputs.low", "inputs.high")
 _MOST_DISAGREEMENT = 100.0
 # What every description has besides.
 _OTHERS = ("parameters", "history", "strength_path", "transform", "recalibrator")
-
-
-def save(
-    model: CalibratedRegressor, folder: str | os.PathLike[str], *, overwrite: bool
-) -> Path:
-    """Write a fitted regressor into a folder; see its own ``save``."""
-    arrays, description = described(model)
-    return write_folder(
-        folder, arrays=arrays, description=description, kind=_KIND, overwrite=overwrite
-    )
 
 
 def load(
@@ -84,7 +72,7 @@ def load(
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    arrays, description = read_folder(folder, kind=_KIND)
+    arrays, description = read_folder(folder, kind=CalibratedRegressor.__name__)
     with named(folder):
         return restored(arrays, description, parts)
 

@@ -40,6 +40,7 @@ from calibrant.estimators.strength import StrengthPath, Trained, sweep
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.target_grid import detect_grid
 from calibrant.scores import Score
+from calibrant.storage import write_folder
 from calibrant.training import EpochState, Recipe
 from calibrant.training._team import fingerprint_of, join_team, local_device, plain
 from calibrant.transforms import TRANSFORMS
@@ -593,10 +594,18 @@ class CalibratedRegressor(DistributionRegressor):
         Path
             The folder.
         """
-        from calibrant.estimators.persistence import save
+        from calibrant.estimators.persistence import described
 
         check_is_fitted(self, "model_")
-        return save(self, folder, overwrite=overwrite)
+        arrays, description = described(self)
+        kind = CalibratedRegressor.__name__
+        return write_folder(
+            folder,
+            arrays=arrays,
+            description=description,
+            kind=kind,
+            overwrite=overwrite,
+        )
 
     def check_settings(self) -> dict[str, Any]:
         """Refuse settings that cannot work, before anything is trained; return them."""

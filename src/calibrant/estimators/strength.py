@@ -154,6 +154,18 @@ def sweep(
     differ by the strength alone. A strength whose training diverges is not chosen. A
     training that is interrupted by hand is the last.
     """
+
+    def chosen(rows: int) -> StrengthPath:
+        grid, error, crps, nll = np.array(found).T
+        return choose_strength(
+            grid,
+            calibration_error=error,
+            crps=crps,
+            nll=nll,
+            noise_floor=noise_floor(n=rows).expectation,
+            rule=rule,
+        )
+
     found: list[tuple[float, ...]] = []
     kept: dict[float, Trained] = {}
     failure: DivergedError | None = None
@@ -167,7 +179,7 @@ def sweep(
             continue
         _, histories, pool = kept[strength] = trained
         found.append((strength, *measures(pool)))
-        path = _path(found, rule, len(pool.y))
+        path = chosen(len(pool.y))
         # A better score later can only shut strengths out: keep all that are allowed.
         allowed = path.strengths[path.allowed].tolist()
         kept = {key: value for key, value in kept.items() if key in allowed}
@@ -182,16 +194,4 @@ def sweep(
             '"nll".'
         )
     trained = kept[path.chosen]
-    return trained, _path(found, rule, len(trained[2].y))
-
-
-def _path(found: list[tuple[float, ...]], rule: str, rows: int) -> StrengthPath:
-    strengths, error, crps, nll = np.array(found).T
-    return choose_strength(
-        strengths,
-        calibration_error=error,
-        crps=crps,
-        nll=nll,
-        noise_floor=noise_floor(n=rows).expectation,
-        rule=rule,
-    )
+    return trained, chosen(len(trained[2].y))
