@@ -423,7 +423,9 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     shapes = dict.fromkeys(names, (features,))
     shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
     for name, shape in shapes.items():
-        own = arrays.get(name, torch.empty(0))
+        if name not in arrays:
+            raise InputError(f"its array {name} is missing")
+        own = arrays[name]
         if tuple(own.shape) != shape or own.dtype != torch.float64:
             raise InputError(
                 f"its array {name} must be of float64 and have shape {shape}, it has "
