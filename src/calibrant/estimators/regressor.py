@@ -184,32 +184,20 @@ class CalibratedRegressor(DistributionRegressor):
         Rare settings by name, or None; those left out have their defaults.
         ``set_params`` and a grid search also take their names directly.
 
-        ==================== ============= ===========================================
-        name                 default       what it is
-        ==================== ============= ===========================================
-        ``spread_floor``     0.001         least spread of a member's distribution, in
-                                           standard deviations of the target
-        ``dropout``          0.1           share of units that ``"mc_dropout"`` drops
-        ``passes``           20            its passes in prediction
-        ``clip_features``    True          show the networks no feature beyond the
-                                           range of the training by more than that
-                                           range; a few cells beyond any reason, as
-                                           1e12 among numbers of order 1, do not count
-        ``strength_grid``    (0, 1, 2, 5,  strengths that ``"auto"`` tries
-                             10, 20, 50)
-        ``strength_rule``    "crps"        its rule; with ``"nll"`` NLL must be at most
-                                           0.05 nats above the best
-        ``sort``             None          sorter of the regularizer, see ``Recipe``
-        ``conditional``      ()            groups of the regularizer, see ``Recipe``
-        ``adversarial``      0.0           share of each input's range for adversarial
-                                           training; see ``Recipe``
-        ``held_out_share``   0.2           share of rows that ``"held_out"`` keeps
-        ``validation_share`` 0.1           share of each member's rows that early
-                                           stopping looks at without ``"out_of_fold"``
-        ``optimizer``        "adam"        or ``"adamw"``
-        ``schedule``         "cosine"      of the learning rate, see ``Recipe``
-        ``gradient_clip``    10.0          largest norm of a member's gradient, or None
-        ==================== ============= ===========================================
+        - ``spread_floor`` (0.001): least spread of a member's distribution, in standard
+          deviations of the target;
+        - ``dropout`` (0.1), ``passes`` (20): of ``"mc_dropout"``, the share of units
+          left out, and passes in prediction;
+        - ``clip_features`` (True): show the networks no feature beyond the range of the
+          training by more than that range. A few cells beyond any reason, as 1e12 among
+          numbers of order 1, do not count as its range;
+        - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
+          ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
+        - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
+          ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
+        - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
+        - ``validation_share`` (0.1): share of each member's rows that early stopping
+          looks at without ``"out_of_fold"``.
 
     Attributes
     ----------
