@@ -24,7 +24,7 @@ import torch
 
 from bench.predict_rows import FEATURES, columns, write_rows
 from calibrant import CalibratedRegressor, TableModel, fit_table
-from calibrant.estimators._members import _outputs
+from calibrant.estimators.networks import stack_outputs
 from calibrant.tables import TableWriter
 from calibrant.workflows.predict_table import CHUNK
 
@@ -78,7 +78,7 @@ def laws(model: TableModel) -> dict[str, float]:
     ready = members.conditioned(x)
     works: dict[str, Callable[[], object]] = {
         "encode, us": lambda: model.encoder.encode(batch, name="rows"),
-        "networks, us": lambda: _outputs(members._passes(), ready),
+        "networks, us": lambda: stack_outputs(members.deterministic(), ready),
         "law with mean and std, us": lambda: _moments(model, x),
         "law with mean, std and 2 quantiles, us": lambda: _moments(model, x).quantiles(
             _LEVELS
@@ -88,7 +88,7 @@ def laws(model: TableModel) -> dict[str, float]:
 
 
 def _moments(model: TableModel, x: Any) -> Any:  # noqa: ANN401
-    law = model.law(x)
+    law = model.distribution(x)
     _ = law.mean, law.stddev
     return law
 

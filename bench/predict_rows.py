@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from bench.contest import best_seconds
 from calibrant import TableModel, fit_table
-from calibrant.estimators._members import _outputs
+from calibrant.estimators.networks import stack_outputs
 from calibrant.tables import TableWriter
 from calibrant.workflows.predict_table import CHUNK
 
@@ -53,7 +53,8 @@ def forward_pass(model: TableModel, rounds: int = 5) -> float:
     """Seconds for each row of the networks alone, the best of several rounds."""
     members = model.regressor.model_.members
     x = members.conditioned(np.random.default_rng(0).normal(size=(CHUNK, FEATURES)))
-    return best_seconds(lambda: _outputs(members._passes(), x), rounds=rounds) / CHUNK
+    stack = members.deterministic()
+    return best_seconds(lambda: stack_outputs(stack, x), rounds=rounds) / CHUNK
 
 
 def main() -> None:

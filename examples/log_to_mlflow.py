@@ -24,13 +24,12 @@ def main() -> None:
         members=1,
         epochs=20,
         recalibrate_on="held_out",
-        held_out_share=0.4,
-        callbacks=[EpochLogger(log)],
         random_state=1,
+        options={"held_out_share": 0.4},
     )
     with mlflow.start_run():
         mlflow.log_params({"members": model.members, "strength": model.strength})
-        model.fit(arm.x[:3000], arm.y[:3000])
+        model.fit(arm.x[:3000], arm.y[:3000], callbacks=[EpochLogger(log)])
         card = model.evaluate(arm.x[4000:4500], arm.y[4000:4500])
         error = card.measure("calibration_error")
         mlflow.log_metrics({"calibration_error": error.value})

@@ -20,13 +20,11 @@ def main() -> None:
         members=1,
         epochs=20,
         recalibrate_on="held_out",
-        held_out_share=0.4,
         strength="auto",
-        strength_grid=(0.0, 5.0),
-        callbacks=[EpochLogger(writer.add_scalar)],
         random_state=1,
+        options={"held_out_share": 0.4, "strength_grid": (0.0, 5.0)},
     )
-    model.fit(arm.x[:3000], arm.y[:3000])
+    model.fit(arm.x[:3000], arm.y[:3000], callbacks=[EpochLogger(writer.add_scalar)])
     writer.close()
     card = model.evaluate(arm.x[4000:4500], arm.y[4000:4500])
     print(f"strength {model.strength_}: {card.verdict()}")

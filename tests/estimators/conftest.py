@@ -33,7 +33,7 @@ def cheap() -> Make:
     """Make a regressor that trains in a moment, with some settings changed."""
 
     def make(**changes: Any) -> CalibratedRegressor:
-        return CalibratedRegressor(**(CHEAP | changes))
+        return CalibratedRegressor().set_params(**(CHEAP | changes))
 
     return make
 

@@ -1,16 +1,25 @@
-"""Which rows are linked, and that no cut parts them."""
+"""Which rows are linked, who learns from which, and rows whose order matters."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibrant._checks import InputError
-from calibrant.estimators._folds import Blocks, linked_rows
+from calibrant.estimators import CalibratedRegressor, SerialDependenceWarning
+from calibrant.estimators.folds import (
+    Blocks,
+    Design,
+    design_for,
+    linked_rows,
+    warn_of_order,
+)
 
 Labels = npt.NDArray[np.int64]
 
@@ -164,10 +173,6 @@ class TestFolds:
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= max(sizes)
 
-    def test_of_single_rows_differ_by_one_at_most(self) -> None:
-        filled = np.bincount(Blocks(np.arange(23)).folds(5, random()))
-        assert sorted(filled) == [4, 4, 5, 5, 5]
-
     def test_are_random(self) -> None:
         blocks = Blocks(np.arange(40))
         first, second = (blocks.folds(4, np.random.default_rng(i)) for i in (0, 1))
@@ -263,12 +268,6 @@ class TestSplit:
         assert len(smaller) >= 1
         assert len(smaller) - share * n <= max(max(sizes) / 2, min(sizes))
 
-    def test_only_the_given_rows(self) -> None:
-        rows = np.array([2, 3, 5, 8, 13])
-        larger, smaller = Blocks(np.arange(20)).split(rows, 0.4, random())
-        assert (len(larger), len(smaller)) == (3, 2)
-        assert sorted([*larger, *smaller]) == rows.tolist()
-
     def test_a_large_block_is_passed_over(self) -> None:
         labels = np.array([0] * 90 + list(range(1, 11)))
         for seed in range(10):
@@ -331,3 +330,143 @@ class TestTime:
     def test_of_any_type(self, time: Sequence[object]) -> None:
         blocks = Blocks(np.arange(3), np.asarray(time))
         assert blocks.folds(3, random()).tolist() == [2, 0, 1]
+
+
+def made(
+    name: str | None,
+    n: int = 30,
+    *,
+    members: int = 3,
+    time: bool = False,
+    share: float = 0.2,
+) -> Design:
+    return design_for(
+        name,
+        Blocks(np.arange(n), np.arange(n) if time else None),
+        members=members,
+        folds=5,
+        share=share,
+        random=np.random.default_rng(0),
+    )
+
+
+def test_nothing_and_train_see_all_rows() -> None:
+    for name, judged in ((None, 0), ("train", 30)):
+        design = made(name)
+        assert [len(rows) for rows in design.rows] == [30, 30, 30]
+        assert len(design.calibration) == judged
+        assert design.unseen is None
+        assert design.weights((0, 1)) is None
+
+
+def test_held_out_rows_are_seen_by_no_member() -> None:
+    design = made("held_out")
+    assert len(design.calibration) == 6
+    for rows in design.rows:
+        assert sorted([*rows, *design.calibration]) == list(range(30))
+
+
+def test_held_out_in_time_are_the_latest() -> None:
+    assert made("held_out", time=True).calibration.tolist() == list(range(24, 30))
+
+
+def test_every_row_has_members_that_have_not_seen_it() -> None:
+    design = made("out_of_fold", 32)
+    assert len(design.rows) == 15
+    assert design.unseen is not None
+    assert design.unseen.shape == (3, 32)
+    for number, rows in enumerate(design.rows):
+        _, left_out = np.nonzero(design.unseen == number)
+        assert sorted([*rows, *left_out]) == list(range(32))
+    # The partitions differ, and the unseen members of a row are of all of them.
+    assert (design.unseen // 5 == np.arange(3)[:, None]).all()
+    assert len(np.unique(design.unseen % 5, axis=0)) == 3
+
+
+def test_weights_of_a_pool_are_those_of_unseen_members_alone() -> None:
+    design = made("out_of_fold", 32)
+    weights = design.weights((0, 2))
+    assert weights is not None
+    np.testing.assert_allclose(weights.sum(0), 1)
+    assert (weights > 0).sum() == 2 * 32
+    for number, rows in enumerate(design.rows):
+        assert not weights[number, rows].any()
+
+
+def test_folds_in_time_are_stretches() -> None:
+    design = made("out_of_fold", time=True)
+    assert design.unseen is not None
+    stretches = np.repeat(np.arange(5), 6)
+    assert (design.unseen == stretches + 5 * np.arange(3)[:, None]).all()
+
+
+Make = Callable[..., CalibratedRegressor]
+
+
+Array = npt.NDArray[np.float64]
+
+
+def series(n: int = 200) -> tuple[Array, Array]:
+    """Noise that remembers, beside a feature that tells nothing of it."""
+    random = np.random.default_rng(0)
+    noise = np.zeros(n)
+    for row in range(1, n):
+        noise[row] = 0.9 * noise[row - 1] + random.standard_normal()
+    return random.standard_normal((n, 1)), noise
+
+
+def test_a_series_without_time_is_noticed(cheap: Make) -> None:
+    with pytest.warns(SerialDependenceWarning, match=r"correlation 0\.[6-9].*time="):
+        cheap().fit(*series())
+
+
+def test_with_time_it_is_known(cheap: Make) -> None:
+    x, y = series()
+    cheap().fit(x, y, time=np.arange(len(y)))
+
+
+def test_shuffled_rows_are_left_in_peace(cheap: Make) -> None:
+    x, y = series()
+    order = np.random.default_rng(1).permutation(len(y))
+    cheap().fit(x[order], y[order])
+
+
+def test_rows_of_a_group_may_be_alike(cheap: Make) -> None:
+    random = np.random.default_rng(0)
+    groups = np.repeat(np.arange(25), 8)
+    y = random.standard_normal(25)[groups] + 0.1 * random.standard_normal(200)
+    x = random.standard_normal((200, 1))
+    with pytest.warns(SerialDependenceWarning, match="groups="):
+        cheap().fit(x, y)
+    cheap().fit(x, y, groups=groups)
+
+
+def test_the_warning_points_at_the_caller(cheap: Make) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cheap(epochs=1).fit(*series())
+    (warning,) = [w for w in caught if w.category is SerialDependenceWarning]
+    assert warning.filename == __file__
+
+
+class TestWarnOfOrder:
+    def test_a_slow_drift(self) -> None:
+        with pytest.warns(
+            SerialDependenceWarning, match=r"correlation 0\.9\d over 100"
+        ):
+            warn_of_order(torch.linspace(0, 1, 100), stacklevel=1)
+
+    def test_neighbors_of_one_block_do_not_count(self) -> None:
+        pit = torch.rand(200, generator=torch.Generator().manual_seed(0))
+        twice = pit.repeat_interleave(2)
+        with pytest.warns(SerialDependenceWarning):
+            warn_of_order(twice)
+        warn_of_order(twice, np.repeat(np.arange(200), 2))
+
+    def test_alternating_errors_are_no_reason(self) -> None:
+        warn_of_order(torch.tensor([0.1, 0.9]).repeat(100))
+
+    def test_chance_seldom_warns(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        for _ in range(200):
+            warn_of_order(torch.rand(500, generator=generator))

@@ -53,7 +53,7 @@ def regressor(**changes: Any) -> CalibratedRegressor:
         "patience": None,
         "random_state": 0,
     }
-    return CalibratedRegressor(**(settings | changes))
+    return CalibratedRegressor().set_params(**(settings | changes))
 
 
 def positive(y: Array) -> Array:
@@ -66,11 +66,14 @@ CASES: dict[str, tuple[Any, dict[str, Any]]] = {
     "one network": (lambda y: y, {"members": 1, "recalibrate_on": None, "bins": 0}),
     "mc dropout": (
         lambda y: y,
-        {"network": "mc_dropout", "passes": 3, "law": "moment_matched"},
+        {"network": "mc_dropout", "passes": 3, "distribution": "moment_matched"},
     ),
-    "laplace": (lambda y: y, {"head": "laplace", "law": "moment_matched"}),
-    "student_t": (lambda y: y, {"head": "student_t", "law": "moment_matched"}),
-    "mixture": (lambda y: y, {"head": "gaussian_mixture", "law": "moment_matched"}),
+    "laplace": (lambda y: y, {"head": "laplace", "distribution": "moment_matched"}),
+    "student_t": (lambda y: y, {"head": "student_t", "distribution": "moment_matched"}),
+    "mixture": (
+        lambda y: y,
+        {"head": "gaussian_mixture", "distribution": "moment_matched"},
+    ),
     "identity": (lambda y: y, {"target_transform": "identity"}),
     "log": (positive, {"target_transform": "log"}),
     "box_cox": (positive, {"target_transform": "box_cox"}),
@@ -102,7 +105,7 @@ def recalibrated(case: str, name: str | None) -> CalibratedRegressor:
     if name is not None:
         x, y = rows(120)
         fresh = RECALIBRATORS[name.removeprefix("wide ")]()
-        fresh.fit(model.model_.members.law(x), CASES[case][0](y))
+        fresh.fit(model.model_.members.distribution(x), CASES[case][0](y))
         if name.startswith("wide "):
             fresh._spread = 2.0
     model.model_ = replace(model.model_, recalibrator=fresh)
@@ -216,7 +219,7 @@ def test_the_file_predicts_what_the_model_predicts(written: Path) -> None:
             {
                 "target_transform": "logit",
                 "head": "gaussian_mixture",
-                "law": "moment_matched",
+                "distribution": "moment_matched",
                 "bins": 0,
             },
         ),
@@ -226,7 +229,7 @@ def test_the_file_predicts_what_the_model_predicts(written: Path) -> None:
             {
                 "target_transform": "box_cox",
                 "head": "student_t",
-                "law": "moment_matched",
+                "distribution": "moment_matched",
                 "clip_features": False,
             },
         ),
@@ -335,11 +338,11 @@ class TwoNumbers(nn.Module):
     [
         ({"network": TwoNumbers}, r"'deep_ensemble' and 'mc_dropout'"),
         (
-            {"law": "mixture"},
-            r'got law=\'mixture\' with GaussianHead. Use law="pooled"',
+            {"distribution": "mixture"},
+            r'=\'mixture\' with GaussianHead. Use distribution="pooled"',
         ),
-        ({"head": "laplace"}, r"got law='pooled' with LaplaceHead"),
-        ({"head": "student_t"}, r'StudentTHead.*law="moment_matched"'),
+        ({"head": "laplace"}, r"got distribution='pooled' with LaplaceHead"),
+        ({"head": "student_t"}, r'StudentTHead.*distribution="moment_matched"'),
         (
             {
                 "target_transform": from_functions(

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from calibrant._checks import InputError
-from calibrant.estimators._refresh import cross_fitted_law
+from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.evaluate import evaluate
 from calibrant.tables import Style, write_table
@@ -186,11 +186,11 @@ def test_copies_of_a_recent_row_share_a_fold(
 ) -> None:
     found: list[np.ndarray] = []
 
-    def spied(models: Any, folds: Any, x: Any) -> Any:
+    def spied(distributions: Any, folds: Any) -> Any:
         found.append(folds)
-        return cross_fitted_law(models, folds, x)
+        return cross_fitted(distributions, folds)
 
-    monkeypatch.setattr("calibrant.workflows.recalibrate_table.cross_fitted_law", spied)
+    monkeypatch.setattr("calibrant.workflows.recalibrate_table.cross_fitted", spied)
     recent = homes(40, seed=12)
     recalibrate_table(folder, pa.concat_tables([recent] * 3), progress=False)
     assert np.array_equal(*found[0].reshape(3, 40)[:2])

@@ -13,8 +13,7 @@ import torch
 from calibrant._checks import InputError
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators._about import _trend
-from calibrant.estimators.table_model import TableModel
+from calibrant.estimators.table_model import TableModel, described_table
 from calibrant.tables import Roles, write_table
 from calibrant.workflows._training_table import (
     Cut,
@@ -106,7 +105,7 @@ def test_copies_do_not_flatter_a_model_of_noise() -> None:
     assert done.card is not None
     random = np.random.default_rng(9)
     x, y = random.normal(size=(2000, 5)), random.normal(size=2000)
-    pit = done.model.law(x).cdf(torch.from_numpy(y)).numpy()
+    pit = done.model.distribution(x).cdf(torch.from_numpy(y)).numpy()
     covered = float((abs(2 * pit - 1) <= 0.9).mean())
     assert done.card["coverage_90"] == pytest.approx(covered, abs=0.1)
     assert "The model is worse than predicting the mean" in done.accuracy()
@@ -179,7 +178,8 @@ def test_what_was_set_aside_teaches_nothing(fitted: TableFit) -> None:
     assert again.model.encoder.to_dict() == fitted.model.encoder.to_dict()
     x = fitted.model.features(table)
     np.testing.assert_array_equal(
-        again.model.law(x).mean.numpy(), fitted.model.law(x).mean.numpy()
+        again.model.distribution(x).mean.numpy(),
+        fitted.model.distribution(x).mean.numpy(),
     )
 
 
@@ -308,7 +308,7 @@ def test_warnings_of_the_training_become_notes() -> None:
     ("options", "said"),
     [
         ({"surprise": 1}, r"no settings surprise.*learning_rate"),
-        ({"epochs": 3, "members": 0}, "members must be a whole number >= 1"),
+        ({"epochs": 3, "members": 0}, "members must be a whole number from 1"),
         ({"test": 1.5}, r"must be in \[0, 1\), got 1.5"),
         ({"test": 0.95}, "at least 20 rows to learn from"),
         ({"time": "dy"}, "no column 'dy'"),
@@ -463,7 +463,7 @@ def test_a_line_in_time_goes_on_beyond_the_training(trending: TableFit) -> None:
 def test_the_line_moves_the_distribution_and_nothing_else(trending: TableFit) -> None:
     model = trending.model
     x = model.features(series(0.1))
-    law, plain = model.law(x), model.regressor.model_.law(x)
+    law, plain = model.distribution(x), model.regressor.model_.distribution(x)
     line = torch.from_numpy(model.line(x))
     assert float(line[1] - line[0]) == pytest.approx(model.trend.slope)  # type: ignore[union-attr]
     level = torch.full((len(x),), 0.05)
@@ -482,10 +482,11 @@ def test_the_line_is_saved_measured_and_recalibrated(
     newer = recalibrate_table(again, late, tmp_path / "new", progress=False)
     assert newer.after["rmse"] < 1.5
     assert TableModel.load(tmp_path / "new").trend == again.trend
+    known = {"encoder": again.encoder.to_dict(), "target": "y", "about": {}}
     for damage in ({"feature": "z"}, {"slope": "steep"}, {"center": float("inf")}):
         parts = {"feature": "x", "slope": 1.0, "center": 0.0} | damage
         with pytest.raises(InputError, match="its trend must be a line"):
-            _trend(parts, again.encoder)
+            described_table(known | {"trend": parts})
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from pathlib import Path
 from calibrant.benchmark._ledger_columns import COLUMNS, Value, from_row, to_row
 from calibrant.benchmark._ledger_error import LedgerError
 from calibrant.benchmark._ledger_sense import check_sense
-from calibrant.benchmark._replace_file import replace_file
 from calibrant.benchmark.records import Cell, Record
+from calibrant.files import replace_file
 
 __all__ = ["read_csv", "write_csv"]
 

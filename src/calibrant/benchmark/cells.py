@@ -19,9 +19,8 @@ from calibrant.benchmark.plan import CONDITIONAL
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.data import DataSet, Split
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators._serial import SerialDependenceWarning
-from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.side_by_side import fit_side_by_side
+from calibrant.estimators.folds import SerialDependenceWarning
+from calibrant.estimators.regressor import CalibratedRegressor, fit_side_by_side
 from calibrant.metrics.calibration import (
     calibration_error,
     expected_calibration_error,
@@ -119,10 +118,12 @@ def _paper(job: Job, data: DataSet, splits: Splits) -> Measured:
         # does. Masks that all rows share leave RMSE and NLL as they are on average,
         # but rows then err together, and calibration errors grow.
         masks = torch.Generator().manual_seed(seed_of(job.seed, "passes", model))
-        law = trained.law(data.x[split.test], numbers[model], masks=masks)
+        law = trained.distribution(data.x[split.test], numbers[model], masks=masks)
         if cell.recalibration == "isotonic":
             # The paper's map: of the PIT values of the rows that were learned from.
-            seen = trained.law(data.x[split.train], numbers[model], masks=masks)
+            seen = trained.distribution(
+                data.x[split.train], numbers[model], masks=masks
+            )
             law = _isotonic(law, seen, data.y[split.train])
         measured[cell] = _measures(law, cell, data, split)
     return measured

@@ -90,7 +90,7 @@ def _write(name: str, path: Path, new: float, voice: Voice) -> None:
 
     from calibrant._checks import InputError
     from calibrant.data import load
-    from calibrant.estimators._folds import Blocks, linked_rows
+    from calibrant.estimators.folds import Blocks, linked_rows
     from calibrant.tables import write_table
 
     if not 0 <= new < 1:

@@ -21,7 +21,7 @@ def info(
     Example: calibrant info model/
     """
     from calibrant.errors import InputError
-    from calibrant.estimators._about import (
+    from calibrant.estimators.table_model import (
         KIND,
         described_table,
         how_it_did,

@@ -5,7 +5,6 @@ import json
 import logging
 import math
 import os
-import secrets
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +29,10 @@ from calibrant.distributions._normal import (
     normal_quantile,
     normal_score,
 )
-from calibrant.estimators._fitting import Fitted
-from calibrant.estimators._members import _FARTHEST, Members, pooled_variance
-from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.networks import FARTHEST, Networks
+from calibrant.estimators.pool import pooled_variance
+from calibrant.estimators.regressor import CalibratedRegressor, Fitted
+from calibrant.files import replace_file
 from calibrant.learners.heads import (
     LEAST_SPREAD,
     GaussianHead,
@@ -50,6 +50,7 @@ __all__ = ["export_onnx"]
 
 Array = npt.NDArray[np.float64]
 
+_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
 # Cells of the rule for mean and std, more where bounds have mass of their own and the
 # quantile function therefore kinks, and the points of each cell at export time.
 _CELLS, _CELLS_IF_CENSORED, _POINTS = 128, 1024, 32
@@ -90,8 +91,8 @@ def export_onnx(
     ----------
     model
         Fitted, with a named network, transform and recalibrator, and a pool that is one
-        normal distribution: ``law="pooled"`` with ``head="gaussian"``, or
-        ``law="moment_matched"``.
+        normal distribution: ``distribution="pooled"`` with ``head="gaussian"``, or
+        ``distribution="moment_matched"``.
     path
         Where; folders are made, and a file that is there is replaced. It appears only
         when it is complete.
@@ -135,7 +136,39 @@ def export_onnx(
             "'calibrant[onnx]'"
         )
     content = _proto(model, asked).SerializeToString()
-    return _write(Path(path), content)
+    try:
+        replace_file(Path(path), content)
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error}. Its parent must be a folder with "
+            "room, in which you may write."
+        ) from error
+    return Path(path)
+
+
+def _check_members(members: Networks) -> None:
+    architecture, transform = members.architecture, members.transform
+    head = getattr(members.networks[0], "head", None)
+    if not architecture.stacked or type(head) not in _HEADS:
+        raise UnsupportedError(
+            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
+            f"a head of calibrant, got network={architecture.network!r} with "
+            f"head={head!r}. Export your own module with torch.onnx, or use save() "
+            "and calibrant.load(folder, network=...)."
+        )
+    normal = architecture.distribution == "pooled" and isinstance(head, GaussianHead)
+    if not normal and architecture.distribution != "moment_matched":
+        raise UnsupportedError(
+            "an ONNX file can hold a pool that is one normal distribution, got "
+            f"distribution={architecture.distribution!r} with {type(head).__name__}. "
+            'Use distribution="pooled" with head="gaussian", or '
+            'distribution="moment_matched", or save() and calibrant.load.'
+        )
+    if transform is not None and type(transform) not in TRANSFORMS.values():
+        raise UnsupportedError(
+            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
+            f"{transform!r}. Use one of them, or save() and calibrant.load."
+        )
 
 
 class _Predictor(nn.Module):
@@ -150,12 +183,10 @@ class _Predictor(nn.Module):
         members = fitted.members
         _check_members(members)
         network: Any = members.networks[0]
-        with torch.no_grad():
-            self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
+        self.stack = copy.deepcopy(members.deterministic()).cpu()
         self.head = network.head
-        pooled = members.architecture.pooling == "pooled"
-        self.pooled, self.usual = pooled, members.disagreement
-        self.transform: Any = members.transform
+        self.pooled = members.architecture.distribution == "pooled"
+        self.usual, self.transform = members.disagreement, members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
         cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
@@ -189,7 +220,7 @@ class _Predictor(nn.Module):
             return bound
         low, high = self.transform.support
         if low < bound < high:
-            return float(self.transform.forward(bound))
+            return float(self.transform.forward(torch.tensor(bound).double()))
         return -math.inf if bound <= low else math.inf
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -211,7 +242,7 @@ class _Predictor(nn.Module):
         """Location and scale of each row's normal distribution."""
         ready = torch.minimum(torch.maximum(features, self.low), self.high)
         ready = (ready / 2 - self.center / 2) / (self.scale / 2)
-        raw = self.stack(ready.clamp(-_FARTHEST, _FARTHEST).float()).double()
+        raw = self.stack(ready.clamp(-FARTHEST, FARTHEST).float()).double()
         means, variances = _moments_of_head(self.head, raw)
         means = means * self.target_scale + self.target_center
         variances = variances * self.target_scale.square()
@@ -225,12 +256,12 @@ class _Predictor(nn.Module):
 
     def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
         """Quantiles at all scores ``(n, scores)``, before they are stretched."""
-        scores = self.scores
+        scores, transform = self.scores, self.transform
         if self.first_bounds is not None:
             scores = self._scores_within(location, scale)
         values = location + scale * scores
-        if self.transform is not None:
-            values = self.transform._inverse(values)
+        if transform is not None:
+            values = transform._inverse(values)  # type: ignore[attr-defined]
         return values if self.first_bounds is None else values.clamp(*self.first_bounds)
 
     def _scores_within(self, location: Tensor, scale: Tensor) -> Tensor:
@@ -295,34 +326,6 @@ class _ExactConstants(TorchFunctionMode):
                 for value in args
             ]
         return func(*args, **(kwargs or {}))
-
-
-def _check_members(members: Members) -> None:
-    architecture, transform = members.architecture, members.transform
-    head = getattr(members.networks[0], "head", None)
-    if not architecture.stacked or type(head) not in _HEADS:
-        raise UnsupportedError(
-            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
-            f"a head of calibrant, got network={architecture.network!r} with "
-            f"head={head!r}. Export your own module with torch.onnx, or use save() "
-            "and calibrant.load(folder, network=...)."
-        )
-    normal = architecture.pooling == "pooled" and isinstance(head, GaussianHead)
-    if not normal and architecture.pooling != "moment_matched":
-        raise UnsupportedError(
-            "an ONNX file can hold a pool that is one normal distribution, got "
-            f"law={architecture.pooling!r} with {type(head).__name__}. Use "
-            'law="pooled" with head="gaussian", or law="moment_matched", or save() '
-            "and calibrant.load."
-        )
-    if transform is not None and type(transform) not in TRANSFORMS.values():
-        raise UnsupportedError(
-            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
-            f"{transform!r}. Use one of them, or save() and calibrant.load."
-        )
-
-
-_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
 
 
 def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
@@ -423,8 +426,8 @@ def _proto(model: CalibratedRegressor, levels: Array) -> "ModelProto":
     proto: ModelProto = program.model_proto
     graph = proto.graph
     # Notes of the exporter, with paths of this machine.
-    for values in (graph.input, graph.output, graph.value_info, graph.initializer):
-        for value in values:
+    for part in (graph.input, graph.output, graph.value_info, graph.initializer):
+        for value in part:
             del value.metadata_props[:]
     for node in graph.node:
         del node.metadata_props[:]
@@ -450,24 +453,3 @@ def _quiet_exporter() -> Iterator[None]:
             yield
     finally:
         logger.setLevel(before)
-
-
-def _write(path: Path, content: bytes) -> Path:
-    """Write under another name beside it, and rename."""
-    beside = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with beside.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error}. Its parent must be a folder with "
-            "room, in which you may write."
-        ) from error
-    return path

@@ -1,42 +1,108 @@
 """A scikit-learn regressor whose uncertainty can be trusted."""
 
-from collections.abc import Callable, Sequence
+import copy
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
+import numpy.typing as npt
+import torch
+from sklearn.utils import check_random_state, check_X_y
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from calibrant._checks import ArrayLike
-from calibrant.contracts import (
-    Head,
-    Recalibrator,
-    Regularizer,
-    Sorter,
-    TargetTransform,
-)
+from calibrant._checks import ArrayLike, InputError, check_between, find_part
+from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators._input import check_arrays, read_features, read_table
-from calibrant.estimators._predictions import LawPredictions
-from calibrant.estimators._procedure import fit_model
-from calibrant.estimators._refresh import refreshed
-from calibrant.estimators._saving import Saved
-from calibrant.estimators._settings import check_settings, paper_settings
-from calibrant.estimators._state import stored_parameters
-from calibrant.estimators._together import common_seed
+from calibrant.distributions.censored import Censored
+from calibrant.estimators.base import (
+    DistributionRegressor,
+    Table,
+    check_targets,
+    read_features,
+    read_table,
+)
+from calibrant.estimators.folds import Blocks, Design, design_for, warn_of_order
+from calibrant.estimators.networks import Architecture, Networks, fit_networks
+from calibrant.estimators.pool import (
+    Pool,
+    fit_map,
+    fresh_recalibrator,
+    stacked_normal,
+    usual_disagreement,
+)
+from calibrant.estimators.strength import StrengthPath, Trained, sweep
+from calibrant.learners import HEADS, NETWORKS
+from calibrant.metrics.target_grid import detect_grid
 from calibrant.scores import Score
+from calibrant.storage import write_folder
+from calibrant.training import EpochState, Recipe
+from calibrant.training.distributed import (
+    fingerprint_of,
+    join_team,
+    local_device,
+    plain,
+)
+from calibrant.transforms import TRANSFORMS
 
-__all__ = ["CalibratedRegressor"]
+__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "SideBySide", "fit_side_by_side"]
+
+Array = npt.NDArray[np.float64]
+Callbacks = Sequence[Callable[..., bool | None]]
+
+#: Settings that are rarely changed, and their defaults.
+OPTIONS: Mapping[str, Any] = {
+    "spread_floor": 1e-3,
+    "dropout": 0.1,
+    "passes": 20,
+    "clip_features": True,
+    "strength_grid": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
+    "strength_rule": "crps",
+    "sort": None,
+    "conditional": (),
+    "adversarial": 0.0,
+    "held_out_share": 0.2,
+    "validation_share": 0.1,
+    "optimizer": "adam",
+    "schedule": "cosine",
+    "gradient_clip": 10.0,
+}
+_CHOICES = {
+    "distribution": ("pooled", "mixture", "moment_matched"),
+    "strength_rule": ("crps", "nll"),
+    "recalibrate_on": ("auto", "out_of_fold", "held_out", "train", None),
+}
+# Up to so many rows each has a pool of unseen members; from so many on a map may have
+# as many knots as it wants.
+_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
+# Of members and folds; a slip of the finger must not fill the memory.
+_MOST = 10_000
+# Fewer rows say next to nothing about the shape of a map.
+_FEWEST_NEW = 20
 
 
-class CalibratedRegressor(
-    Saved,
-    LawPredictions,
-    RegressorMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+@dataclass(frozen=True)
+class Fitted:
+    """A model: members, and the correction of their pooled distribution."""
+
+    members: Networks
+    recalibrator: Recalibrator | None
+    bounds: tuple[float, float] | None = None  # where it has mass of its own, last
+
+    def distribution(self, x: Array) -> AbstractDistribution:
+        """Distribution of each row ``(n, d)``, batch shape ``(n,)``."""
+        predictive: Any = self.members.distribution(x)
+        if self.recalibrator is not None:
+            predictive = self.recalibrator.transform(predictive)
+        return predictive if self.bounds is None else Censored(predictive, *self.bounds)
+
+
+class CalibratedRegressor(DistributionRegressor):
     r"""Neural regression with calibrated predictive distributions, for scikit-learn.
 
     Many small networks are trained side by side, pooled, and the pool is recalibrated
@@ -56,53 +122,40 @@ class CalibratedRegressor(
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
-        law of the standardized target (ours, torch's, or ``(mean, std)``).
+        distribution of the standardized target (ours, torch's, or ``(mean, std)``).
     members
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
         so that ``members * folds`` are trained.
     hidden
         Units of each hidden layer.
     head
-        A name from ``HEADS``, or an object: the family of each member's law.
-    spread_floor
-        Least spread of a member's law, in standard deviations of the target.
-    dropout, passes
-        Of ``"mc_dropout"``: share of units left out, and passes in prediction.
+        A name from ``HEADS``, or an object: the family of each member's distribution.
     bins
         Of a piecewise-linear encoding that the first layer sees beside each feature, at
         most 1024 for all of them; 0 for none.
-    law
-        How networks are pooled: ``"pooled"``, a normal distribution whose variance
-        counts their disagreement three times (with heads that are not Gaussian their
-        mixture); ``"mixture"``; or ``"moment_matched"``, as in the paper, for the
-        normal distribution of its moments.
+    distribution
+        What is made of the members' distributions: ``"pooled"``, a normal distribution
+        whose variance counts their disagreement three times (their mixture if they are
+        not normal); ``"mixture"``; or ``"moment_matched"``, as in the paper, for the
+        normal distribution with the moments of the mixture.
     target_transform
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
-        law is that of the target itself, and so is its likelihood.
-    clip_features
-        Show the networks no feature beyond the range of the training by more than that
-        range: it counts as the limit. A few training cells beyond any reason, as 1e12
-        among numbers of order 1, do not count as its range. False for none of it.
+        distribution is that of the target itself, and so is its likelihood.
     bounds
-        Least and largest possible target, None for none. Laws are cut there and scaled
-        up before the recalibration. If targets stand on a bound, the law has mass of
-        its own there instead, and ``log_prob`` is the logarithm of that (``Censored``).
+        Least and largest possible target, None for none. Distributions are cut there
+        and scaled up before the recalibration. If targets stand on a bound, the
+        distribution has mass of its own there instead, and ``log_prob`` is the
+        logarithm of that (``Censored``).
     loss
         ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
-    regularizer, sort, conditional
-        See ``Recipe``.
+    regularizer
+        A name from ``REGULARIZERS``, or a function of PIT values; see ``Recipe``.
     strength
         Of the regularizer, or ``"auto"``: the one with the smallest calibration error
-        on rows that were not seen, among those of ``strength_grid`` whose CRPS there
-        is at most 1.05 times the best. The sweep is kept in ``strength_path_``; its
-        error of the chosen strength is optimistic. With ``adversarial`` above 0 a
-        strength weighs half as much against the loss.
-    strength_grid, strength_rule
-        Of ``"auto"``. With ``"nll"`` the rule is NLL at most 0.05 nats above the best.
-    adversarial
-        Share of each input's range for adversarial training; 0 for none. The rows that
-        it adds count in the loss and not in the regularizer, so above 0 the strength
-        weighs half as much; see ``Recipe``.
+        on unseen rows, among those of ``strength_grid`` whose CRPS there is at most
+        1.05 times the best. The sweep is kept in ``strength_path_``; its error of the
+        chosen strength is optimistic. With ``adversarial`` above 0 a strength weighs
+        half as much against the loss.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
         is ``"beta"`` for fewer than 300 calibration rows and ``"smooth"`` for more.
@@ -112,22 +165,15 @@ class CalibratedRegressor(
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
         Of each partition of ``"out_of_fold"``.
-    held_out_share
-        Share of rows that ``"held_out"`` keeps for the map.
-    epochs, optimizer, learning_rate, weight_decay, schedule
+    epochs, learning_rate, weight_decay
         See ``Recipe``.
     batch_size
         Rows of each step. ``"auto"``: about 1/32 of a member's rows, a power of 2 from
         32 to 512.
-    gradient_clip
-        Largest norm of a member's gradient, or None.
     patience
         Epochs without improvement before training ends: with ``"out_of_fold"`` of the
         pools' CRPS, and all members get the weights of its best epoch back; otherwise
         of the score of each member's own held-out rows. None for no early stopping.
-    validation_share
-        Share of each member's rows that early stopping looks at, but not with
-        ``"out_of_fold"``.
     device
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
     distributed
@@ -137,12 +183,26 @@ class CalibratedRegressor(
         and batch normalization of your own modules. The first one's seed counts; it
         alone shows progress and calls callbacks. If one ends or hangs, the others raise
         ``LostRankError`` (a group that is made here waits for 10 minutes).
-    callbacks
-        Called with an ``EpochState`` after each epoch; True ends the training.
-    progress
-        Show a progress bar; None shows one on a terminal only.
     random_state
         With the same number the same model, bit for bit on the same machine.
+    options
+        Rare settings by name, or None; those left out have their defaults.
+        ``set_params`` and a grid search also take their names directly.
+
+        - ``spread_floor`` (0.001): least spread of a member's distribution, in standard
+          deviations of the target;
+        - ``dropout`` (0.1), ``passes`` (20): of ``"mc_dropout"``, the share of units
+          left out, and passes in prediction;
+        - ``clip_features`` (True): show the networks no feature beyond the range of the
+          training by more than that range. A few cells beyond any reason, as 1e12 among
+          numbers of order 1, do not count as its range;
+        - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
+          ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
+        - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
+          ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
+        - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
+        - ``validation_share`` (0.1): share of each member's rows that early stopping
+          looks at without ``"out_of_fold"``.
 
     Attributes
     ----------
@@ -153,7 +213,7 @@ class CalibratedRegressor(
     history_
         Curves of the training, a list of ``History``.
     fitted_parameters_
-        The parameters that it was fitted with, which ``save`` writes.
+        All settings that it was fitted with, the options among them.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -198,79 +258,49 @@ class CalibratedRegressor(
         members: int = 5,
         hidden: Sequence[int] = (64, 64),
         head: str | Head = "gaussian",
-        spread_floor: float = 1e-3,
-        dropout: float = 0.1,
-        passes: int = 20,
         bins: int = 16,
-        law: Literal["pooled", "mixture", "moment_matched"] = "pooled",
+        distribution: Literal["pooled", "mixture", "moment_matched"] = "pooled",
         target_transform: str | TargetTransform | None = None,
-        clip_features: bool = True,
-        bounds: tuple[float, float] | None = None,
+        bounds: tuple[float | None, float | None] | None = None,
         loss: str | Score = "nll",
         regularizer: str | Regularizer = "cumulative_kl",
         strength: float | Literal["auto"] = 0.0,
-        strength_grid: Sequence[float] = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
-        strength_rule: Literal["crps", "nll"] = "crps",
-        sort: str | Sorter | None = None,
-        conditional: Sequence[str] = (),
-        adversarial: float = 0.0,
         recalibrator: str | Recalibrator | None = "auto",
         recalibrate_on: str | None = "auto",
         folds: int = 5,
-        held_out_share: float = 0.2,
         epochs: int = 120,
         batch_size: int | Literal["auto"] = "auto",
-        optimizer: Literal["adam", "adamw"] = "adam",
         learning_rate: float = 5e-3,
         weight_decay: float = 0.0,
-        schedule: str | Callable[[float], float] = "cosine",
-        gradient_clip: float | None = 10.0,
         patience: int | None = 30,
-        validation_share: float = 0.1,
         device: str = "auto",
         distributed: bool = False,
-        callbacks: Sequence[Callable[..., bool | None]] = (),
-        progress: bool | None = False,
         random_state: int | np.random.RandomState | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.network = network
         self.members = members
         self.hidden = hidden
         self.head = head
-        self.spread_floor = spread_floor
-        self.dropout = dropout
-        self.passes = passes
         self.bins = bins
-        self.law = law
+        self.distribution = distribution
         self.target_transform = target_transform
-        self.clip_features = clip_features
         self.bounds = bounds
         self.loss = loss
         self.regularizer = regularizer
         self.strength = strength
-        self.strength_grid = strength_grid
-        self.strength_rule = strength_rule
-        self.sort = sort
-        self.conditional = conditional
-        self.adversarial = adversarial
         self.recalibrator = recalibrator
         self.recalibrate_on = recalibrate_on
         self.folds = folds
-        self.held_out_share = held_out_share
         self.epochs = epochs
         self.batch_size = batch_size
-        self.optimizer = optimizer
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.schedule = schedule
-        self.gradient_clip = gradient_clip
         self.patience = patience
-        self.validation_share = validation_share
         self.device = device
         self.distributed = distributed
-        self.callbacks = callbacks
-        self.progress = progress
         self.random_state = random_state
+        self.options = options
 
     @classmethod
     def paper(
@@ -278,13 +308,13 @@ class CalibratedRegressor(
         network: Literal["mc_dropout", "deep_ensemble"] = "mc_dropout",
         *,
         strength: float = 20.0,
-        **changes: Any,  # noqa: ANN401  (any other parameter)
+        **changes: Any,  # noqa: ANN401  (any other setting)
     ) -> Self:
         """Make the models of the paper, exactly as its protocol says.
 
         Two hidden layers of 128 units, Adam with a learning rate of 0.01, 100 epochs of
-        batches of 512, a least spread of 0.1, the moment-matched normal law, no
-        recalibration. MC dropout: 0.25, ten passes. Deep ensemble: five members with
+        batches of 512, a least spread of 0.1, the moment-matched normal distribution,
+        no recalibration. MC dropout: 0.25, ten passes. Deep ensemble: five members with
         adversarial training. For its comparison, isotonic recalibration, add
         ``recalibrator="isotonic", recalibrate_on="train"``; for its sort,
         ``sort="neural"``.
@@ -296,15 +326,67 @@ class CalibratedRegressor(
         strength
             Of the regularizer: 20 in the paper, 0 for its base models.
         **changes
-            Other parameters of the estimator.
+            Other parameters of the estimator, or options by their names.
 
         Examples
         --------
-        >>> CalibratedRegressor.paper("deep_ensemble", strength=0).adversarial
+        >>> CalibratedRegressor.paper("deep_ensemble").settings()["adversarial"]
         0.01
         """
-        settings = paper_settings(network) | {"strength": strength}
-        return cls(**(settings | changes))
+        if network not in ("mc_dropout", "deep_ensemble"):
+            raise InputError(
+                f'the paper has "mc_dropout" and "deep_ensemble", got {network!r}.'
+            )
+        ensemble = network == "deep_ensemble"
+        model = cls(
+            network=network,
+            members=5 if ensemble else 1,
+            hidden=(128, 128),
+            bins=0,
+            distribution="moment_matched",
+            strength=strength,
+            recalibrator=None,
+            recalibrate_on=None,
+            epochs=100,
+            batch_size=512,
+            learning_rate=1e-2,
+            patience=None,
+            options={
+                "spread_floor": 0.1,
+                "dropout": 0.25,
+                "passes": 10,
+                "clip_features": False,
+                "adversarial": 0.01 if ensemble else 0.0,
+                "schedule": "constant",
+                "gradient_clip": None,
+            },
+        )
+        return model.set_params(**changes)
+
+    def set_params(self, **params: Any) -> Self:  # noqa: ANN401
+        """Set parameters as in scikit-learn, or options by their names.
+
+        Examples
+        --------
+        >>> CalibratedRegressor().set_params(members=3, sort="soft").options
+        {'sort': 'soft'}
+        """
+        options = {name: params.pop(name) for name in OPTIONS if name in params}
+        super().set_params(**params)
+        if options:
+            self.options = {**(self.options or {}), **options}
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """Return all parameters by name, the options with their defaults among them."""
+        given = self.get_params(deep=False)
+        options = given.pop("options") or {}
+        if not isinstance(options, Mapping) or set(options) - set(OPTIONS):
+            raise InputError(
+                f"options must be a mapping of the names {', '.join(OPTIONS)}, got "
+                f"{options!r:.200}."
+            )
+        return {**given, **OPTIONS, **options}
 
     def fit(
         self,
@@ -314,6 +396,8 @@ class CalibratedRegressor(
         *,
         groups: Any | None = None,  # noqa: ANN401  (labels of any type)
         time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
+        callbacks: Callbacks = (),
+        progress: bool | None = False,
     ) -> Self:
         """Train, choose the strength if asked to, and recalibrate.
 
@@ -332,6 +416,10 @@ class CalibratedRegressor(
         time
             Times of the rows, shape ``(n,)``: folds are then stretches of time, and
             held-out rows the latest.
+        callbacks
+            Called with an ``EpochState`` after each epoch; True ends the training.
+        progress
+            Show a progress bar; None shows one on a terminal only.
 
         Raises
         ------
@@ -339,28 +427,81 @@ class CalibratedRegressor(
             The training was interrupted by hand (Ctrl-C). After an epoch or more, the
             model can still predict, with its best weights so far.
         """
-        check_settings(self)
+        settings = self.check_settings()
+        if callable(callbacks):
+            raise InputError("callbacks must be a list of functions, got a function.")
         table = read_table(
             self, X, y, sample_weight=sample_weight, groups=groups, time=time
         )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        seed = common_seed(self, table, seed)
-        outcome = fit_model(self, table, seed)
-        histories = outcome.trained.histories
-        if any(each.interrupted and not each.loss for each in histories):
+        if self.distributed:
+            seed = _common_seed(self, table, seed)
+        design = self._design(table, self._strategy(len(table.y)), seed)
+
+        def train(strength: float, table: Table, design: Design) -> Trained:
+            most = max(len(rows) for rows in design.rows)
+            members, histories = fit_networks(
+                table,
+                design,
+                self.architecture(),
+                self.recipe(strength, most),
+                seed=seed,
+                validation_share=settings["validation_share"],
+                device=_device(self),
+                distributed=self.distributed,
+                callbacks=callbacks,
+                progress=progress,
+                title=f"strength {strength:g}",
+            )
+            return members, histories, _pool_of(members, design, table)
+
+        trained, strength, path = self._chosen(table, design, train, seed)
+        members, histories, pool = trained
+        if any(history.interrupted and not history.loss for history in histories):
             raise KeyboardInterrupt  # not one epoch: there is no best model so far
-        self.strength_, self.history_ = outcome.strength, histories
+        recalibrator = fit_map(
+            pool, self._recalibrator(len(design.calibration)), seed=seed
+        )
+        if design.unseen is not None and table.blocks.time is None:
+            warn_of_order(pool.pit(0), table.blocks.labels)
+        self.strength_, self.history_ = strength, histories
         self.__dict__.pop("strength_path_", None)  # that of a former fit
-        if outcome.path is not None:
-            self.strength_path_ = outcome.path
-        self.model_ = outcome.fitted
-        self.fitted_parameters_ = stored_parameters(self)
-        if any(each.interrupted for each in histories):
+        if path is not None:
+            self.strength_path_ = path
+        self.model_ = Fitted(
+            members, recalibrator, table.bounds if table.on_bounds else None
+        )
+        self.fitted_parameters_ = settings
+        if any(history.interrupted for history in histories):
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
 
+    def _chosen(
+        self,
+        table: Table,
+        design: Design,
+        train: Callable[[float, Table, Design], Trained],
+        seed: int,
+    ) -> tuple[Trained, float, StrengthPath | None]:
+        """Train with the given strength, or with the one that a sweep chooses."""
+        strengths, rule = _strengths(self.settings()), self.settings()["strength_rule"]
+        if self.strength != "auto":
+            return train(strengths[0], table, design), strengths[0], None
+        own = (table, design)
+        if design.unseen is None:
+            # Folds supply pools of unseen members: folds of the rows to learn from,
+            # since a map's rows must not have a say in it.
+            learned = table.part(design.rows[0])
+            own = (learned, self._design(learned, "out_of_fold", seed))
+        trained, path = sweep(
+            strengths, lambda strength: train(strength, *own), rule=rule
+        )
+        if design.unseen is None:
+            trained = train(path.chosen, table, design)
+        return trained, path.chosen, path
+
     def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
-        """Predict the law of each row, batch shape ``(n,)``, float64.
+        """Predict the distribution of each row, batch shape ``(n,)``, float64.
 
         It has ``mean``, ``stddev``, ``cdf``, ``quantile``, ``interval``, ``sample``,
         ``log_prob``, ``crps``.
@@ -371,8 +512,8 @@ class CalibratedRegressor(
             Features, shape ``(n, d)``.
         """
         check_is_fitted(self, "model_")
-        law: AbstractDistribution = self.model_.law(read_features(self, X))
-        return law
+        fitted: Fitted = self.model_
+        return fitted.distribution(read_features(self, X))
 
     def refresh(
         self,
@@ -383,7 +524,8 @@ class CalibratedRegressor(
     ) -> "CalibratedRegressor":
         """Learn the calibration again from newer rows, without training.
 
-        All members are one law then, corrected by one map that these rows have taught.
+        These rows are new to all members, so all of them make one pool, corrected by
+        one map that the rows have taught.
 
         Parameters
         ----------
@@ -399,6 +541,337 @@ class CalibratedRegressor(
             A copy; this model stays as it is.
         """
         check_is_fitted(self, "model_")
-        x, target = check_arrays(read_features(self, X), np.asarray(y))
+        x, target = check_X_y(
+            read_features(self, X), y, dtype=np.float64, y_numeric=True
+        )
+        check_targets(target)
+        if len(target) < _FEWEST_NEW:
+            raise InputError(
+                f"at least {_FEWEST_NEW} rows are needed to refresh a calibration, got "
+                f"{len(target)}. Bring more rows with known targets; a few hundred are "
+                "good."
+            )
+        chosen = self.recalibrator if recalibrator is None else recalibrator
+        if chosen is None:
+            raise InputError(
+                "the model was made without a recalibrator, so say which one: "
+                'recalibrator="beta", for example.'
+            )
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        return refreshed(self, x, target, recalibrator, seed)
+        rows = np.arange(len(target))
+        table = Table(x, target, Blocks(rows), grid=detect_grid(target))
+        members = self.model_.members
+        pool = _pool_of(members, Design((rows[:0],) * len(members), rows), table)
+        result = copy.copy(self)
+        result.recalibrator = chosen
+        learned = fit_map(pool, result._recalibrator(len(rows)), seed=seed)
+        result.model_ = replace(self.model_, recalibrator=learned)
+        result.fitted_parameters_ = self.fitted_parameters_ | {"recalibrator": chosen}
+        return result
+
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the fitted model into a folder, to be read by ``calibrant.load``.
+
+        The folder holds ``model.json`` (readable, with a format version and checksums)
+        and ``arrays.safetensors``. It appears only when it is complete.
+
+        Parameters
+        ----------
+        folder
+            Where; it must not exist yet.
+        overwrite
+            Replace a model that is there.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        from calibrant.estimators.persistence import described
+
+        check_is_fitted(self, "model_")
+        arrays, description = described(self)
+        kind = CalibratedRegressor.__name__
+        return write_folder(
+            folder,
+            arrays=arrays,
+            description=description,
+            kind=kind,
+            overwrite=overwrite,
+        )
+
+    def check_settings(self) -> dict[str, Any]:
+        """Refuse settings that cannot work, before anything is trained; return them."""
+        settings = self.settings()
+        for name, least, most in (
+            ("members", 1, _MOST),
+            ("folds", 2, _MOST),
+            ("bins", 0, 1024),
+        ):
+            value = settings[name]
+            if not isinstance(value, Integral) or not least <= int(value) <= most:
+                raise InputError(
+                    f"{name} must be a whole number from {least} to {most}, got "
+                    f"{value!r}."
+                )
+        for name in ("held_out_share", "validation_share"):
+            check_between(settings[name], 0, 1, name=name)
+        if isinstance(self.hidden, Integral | str) or not all(
+            isinstance(units, Integral) for units in self.hidden
+        ):
+            raise InputError(
+                "hidden must be a list of whole numbers, the units of each hidden "
+                f"layer, got {self.hidden!r}. For one layer write (64,)."
+            )
+        for name, choices in _CHOICES.items():
+            if settings[name] not in choices:
+                names = ", ".join(
+                    f'"{choice}"' if choice else "None" for choice in choices
+                )
+                raise InputError(
+                    f"{name} must be one of {names}, got {settings[name]!r}."
+                )
+        self._check_parts()
+        _strengths(settings)
+        return settings
+
+    def _check_parts(self) -> None:
+        if self.loss in ("squared_error", "absolute_error"):
+            raise InputError(
+                f"loss={self.loss!r} does not look at the spread, which would stay "
+                'untrained. Use "nll", "crps" or "beta_nll".'
+            )
+        if isinstance(self.network, nn.Module):
+            raise InputError(
+                "network must be a name or a function of the number of features that "
+                "makes a new module, got a module. Many are trained: write "
+                "network=lambda features: YourModule(features)."
+            )
+        given: object = self.distributed
+        if not isinstance(given, bool | np.bool_):
+            raise InputError(f"distributed must be True or False, got {given!r}.")
+        if str(self.device).startswith("cuda") and not torch.cuda.is_available():
+            raise InputError(
+                f"device={self.device!r} needs CUDA, which torch does not find here. "
+                'Use "auto" or "cpu".'
+            )
+        find_part(self.network, NETWORKS, name="network")
+        if not callable(find_part(self.head, HEADS, name="head")):
+            raise InputError(f"head must be a name or a head, got {self.head!r:.60}.")
+        find_part(self.target_transform, TRANSFORMS, name="target_transform")
+        if self.recalibrator is not None:
+            fresh_recalibrator(self._recalibrator(0))
+
+    def _strategy(self, rows: int) -> str | None:
+        """Return ``recalibrate_on``; without a map, no rows are held out for one."""
+        given = self.recalibrate_on
+        if given == "auto":
+            given = "out_of_fold" if rows <= _MOST_FOLDED else "held_out"
+        needless = self.recalibrator is None and given == "held_out"
+        return None if needless else given
+
+    def _design(self, table: Table, strategy: str | None, seed: int) -> Design:
+        return design_for(
+            strategy,
+            table.blocks,
+            members=self.members,
+            folds=self.folds,
+            share=self.settings()["held_out_share"],
+            random=np.random.default_rng(seed),
+        )
+
+    def _recalibrator(self, rows: int) -> Any:  # noqa: ANN401
+        """Return the recalibrator for so many calibration rows."""
+        if isinstance(self.recalibrator, str) and self.recalibrator == "auto":
+            return "beta" if rows < _FEWEST_SMOOTH else "smooth"
+        return self.recalibrator
+
+    def architecture(self) -> Architecture:
+        """Return what is trained."""
+        settings = self.settings()
+        options: dict[str, Any] = {}
+        if isinstance(self.network, str):
+            options["hidden"] = tuple(self.hidden)
+        if self.network == "mc_dropout":
+            options |= {name: settings[name] for name in ("dropout", "passes")}
+        return Architecture(
+            self.network,
+            options,
+            head=self.head,
+            floor=settings["spread_floor"],
+            distribution=self.distribution,
+            transform=self.target_transform,
+            clip_features=bool(settings["clip_features"]),
+            bins=int(self.bins),
+        )
+
+    def recipe(self, strength: float, rows: int) -> Recipe:
+        """Return how it is trained, on so many rows for each member."""
+        settings = self.settings()
+        size = self.batch_size
+        if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
+            size = max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
+        own: dict[str, Any] = {
+            "score": self.loss,
+            "strength": strength,
+            "batch_size": size,
+        }
+        names = [name for name in Recipe.names() if name not in own]
+        return Recipe(**own, **{name: settings[name] for name in names})
+
+
+def _strengths(settings: Mapping[str, Any]) -> list[float]:
+    """Return the strengths to try, ascending: one, or those of ``"auto"``."""
+    given, grid = settings["strength"], settings["strength_grid"]
+    strengths = list(grid) if given == "auto" else [given]
+    if not strengths or not all(isinstance(value, Real) for value in strengths):
+        raise InputError(
+            'strength must be a number or "auto", and strength_grid a list of numbers, '
+            f"got strength={given!r}, strength_grid={grid!r}."
+        )
+    return sorted({float(value) for value in strengths})
+
+
+def _device(model: CalibratedRegressor) -> str:
+    """Return the device, for each process of a machine its own."""
+    device = str(model.device)
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    return local_device(device) if model.distributed else device
+
+
+def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
+    """Return the first process's seed, if all fit the same model to the same rows."""
+    device = torch.device(_device(model))
+    team = join_team(device.type)
+    settings = model.settings()
+    del settings["random_state"]  # the first one's counts
+    blocks = table.blocks
+    found = fingerprint_of(
+        table.x, table.y, table.weights, blocks.labels, blocks.time, *plain(settings)
+    )
+    team.check_alike(found, name="rows and parameters", device=device)
+    return int(team.agreed(torch.tensor(seed, device=device)))
+
+
+def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
+    """Ask the members about the calibration rows, and note how they disagree."""
+    rows = design.calibration
+    predicted = members.predict(table.x[rows]) if len(rows) else []
+    if design.unseen is not None:
+        normal = stacked_normal(predicted)
+        if normal is not None and len(normal) == len(members):
+            members.disagreement = usual_disagreement(normal, design.unseen)
+    y = torch.from_numpy(table.y[rows])
+    return Pool(predicted, members.combine, design, y, table.grid)
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Models with the same settings, each of which learned from rows of its own."""
+
+    members: Networks
+    size: int
+
+    def distribution(
+        self, x: Array, model: int, *, masks: torch.Generator | None = None
+    ) -> AbstractDistribution:
+        """Distribution of rows ``(n, d)`` under one of the models, by its number.
+
+        Dropout masks of each row and pass, as those of ordinary dropout, are drawn from
+        ``masks``; None for masks that all rows share.
+        """
+        chosen = range(model * self.size, (model + 1) * self.size)
+        return self.members.distribution(x, chosen, masks=masks)
+
+
+def fit_side_by_side(
+    model: CalibratedRegressor,
+    x: Array,
+    y: Array,
+    rows: Sequence[npt.NDArray[np.int64]],
+    *,
+    seed: int,
+    epochs: Sequence[int] = (),
+) -> dict[int, SideBySide]:
+    """Fit a model on many sets of rows at once: the folds and repeats of a benchmark.
+
+    Each model standardizes, learns and predicts by its own rows alone; only the matrix
+    products are shared. With a constant learning rate the model of fewer epochs is that
+    of more epochs, looked at earlier, so one training gives both.
+
+    Parameters
+    ----------
+    model
+        Settings: a network by name, a strength, no recalibration, no early stopping.
+    x, y
+        The whole table, features ``(n, d)`` and targets ``(n,)``, all finite.
+    rows
+        For each model the rows that it learns from; all of the same number, since all
+        take the same steps.
+    seed
+        Of initial weights, batch orders and dropout masks.
+    epochs
+        Epochs whose models are wanted; by default the last only.
+
+    Returns
+    -------
+    dict
+        The models after each of these epochs. Ctrl-C gives none.
+
+    Examples
+    --------
+    >>> x = np.linspace(0, 1, 40)[:, None]
+    >>> model = CalibratedRegressor.paper("mc_dropout", epochs=2)
+    >>> parts = [np.arange(20), np.arange(20, 40)]
+    >>> fitted = fit_side_by_side(model, x, x[:, 0], parts, seed=0, epochs=(1, 2))
+    >>> fitted[2].distribution(x[:3], 1).batch_shape
+    torch.Size([3])
+    """
+    wanted = tuple(sorted(epochs)) or (model.epochs,)
+    settings = model.check_settings()
+    sizes = {len(part) for part in rows}
+    if (
+        not isinstance(model.network, str)
+        or model.strength == "auto"
+        or model.recalibrate_on is not None
+        or model.patience is not None
+        or (len(wanted) > 1 and settings["schedule"] != "constant")
+        or len(sizes) != 1
+        or wanted[0] < 1
+    ):
+        names = ("network", "strength", "recalibrate_on", "patience", "schedule")
+        raise InputError(
+            "models are fitted side by side with a network by name, a number as "
+            "strength, recalibrate_on=None, patience=None, equally many rows for each, "
+            'and for several epochs (each at least 1) schedule="constant"; got '
+            f"{[settings[name] for name in names]}, {sorted(sizes)} rows and epochs "
+            f"{wanted}."
+        )
+    x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
+    check_targets(y)
+    found: dict[int, nn.Module] = {}
+
+    def look(state: EpochState) -> None:
+        if state.epoch in wanted[:-1]:
+            found[state.epoch] = copy.deepcopy(state.network)
+
+    own = tuple(part for part in rows for _ in range(model.members))
+    recipe = model.recipe(float(model.strength), len(rows[0]))
+    members, histories = fit_networks(
+        Table(x, y, Blocks(np.arange(len(y)))),
+        Design(own, np.empty(0, dtype=np.int64)),
+        model.architecture(),
+        replace(recipe, epochs=wanted[-1]),
+        seed=seed,
+        validation_share=0.0,
+        device=_device(model),
+        callbacks=[look],
+    )
+    if any(history.interrupted for history in histories):
+        raise KeyboardInterrupt  # a model that is half trained is none of these
+    found[wanted[-1]] = members.networks[0]
+    return {
+        epoch: SideBySide(replace(members, networks=[network]), model.members)
+        for epoch, network in found.items()
+    }

@@ -1,21 +1,26 @@
 """The strength of the regularizer, chosen by rule."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant._checks import InputError
+from calibrant._checks import InputError, UnsupportedError
+from calibrant.estimators.networks import Networks
+from calibrant.estimators.pool import Pool
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.noise import noise_floor
+from calibrant.training import DivergedError, History
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["StrengthPath", "check_rule", "choose_strength"]
+__all__ = ["StrengthPath", "choose_strength", "measures", "sweep"]
 
-#: How much worse than the best a strength may score: a factor, or nats.
-_BUDGETS = {"crps": 1.05, "nll": 0.05}
-
+#: Members of one strength, their curves, and their pools for rows they had not seen.
+Trained = tuple[Networks, list[History], Pool]
 Values = npt.NDArray[np.float64]
 
 
@@ -33,12 +38,12 @@ class StrengthPath:
     strengths
         The grid, shape ``(k,)``.
     calibration_error
-        Sum over 20 levels of squared gaps, of laws before recalibration, on rows that
-        the members had not seen, shape ``(k,)``.
+        Sum over 20 levels of squared gaps, of distributions before recalibration, on
+        rows that the members had not seen, shape ``(k,)``.
     noise_floor
         What a perfectly calibrated model shows on as many rows.
     crps, nll
-        Mean scores of the same laws, shape ``(k,)``.
+        Mean scores of the same distributions, shape ``(k,)``.
     allowed
         Which strengths are within the budget, shape ``(k,)``.
     chosen
@@ -64,7 +69,7 @@ class StrengthPath:
     def from_dict(cls, values: dict[str, object]) -> "StrengthPath":
         """Read what :meth:`to_dict` gave."""
         arrays = {
-            name: np.asarray(value) if isinstance(value, list) else value
+            name: np.asarray(value) if isinstance(value, list | tuple) else value
             for name, value in values.items()
         }
         path = cls(**arrays)  # type: ignore[arg-type]
@@ -85,12 +90,6 @@ class StrengthPath:
         return frame.set_index(pd.Index(self.strengths, name="strength"))
 
 
-def check_rule(rule: object) -> None:
-    """Refuse a rule that there is not."""
-    if rule not in _BUDGETS:
-        raise InputError(f'strength_rule must be "crps" or "nll", got {rule!r}.')
-
-
 def choose_strength(
     strengths: Values,
     *,
@@ -102,15 +101,9 @@ def choose_strength(
 ) -> StrengthPath:
     """Take the smallest calibration error among strengths within the budget.
 
-    Parameters
-    ----------
-    strengths, calibration_error, crps, nll
-        Measures along the grid, shape ``(k,)``.
-        NaN marks a strength that could not be trained.
-    noise_floor
-        Kept with the path.
-    rule
-        ``"crps"``: at most 1.05 times the best. ``"nll"``: at most the best + 0.05.
+    Measures have shape ``(k,)``, and NaN marks a strength that could not be trained.
+    The budget is 1.05 times the best CRPS, or, with the rule ``"nll"``, 0.05 nats above
+    the best NLL.
 
     Examples
     --------
@@ -124,13 +117,11 @@ def choose_strength(
     >>> float(path.chosen)
     5.0
     """
-    check_rule(rule)
     score = crps if rule == "crps" else nll
     # NaN, of a training that diverged, is worse than anything.
     known = ~np.isnan(score) & ~np.isnan(calibration_error)
     best = np.where(known, score, np.inf).min()
-    limit = _BUDGETS["crps"] * best if rule == "crps" else best + _BUDGETS["nll"]
-    allowed = known & (score <= limit)
+    allowed = known & (score <= (1.05 * best if rule == "crps" else best + 0.05))
     error = np.where(allowed, calibration_error, np.inf)
     return StrengthPath(
         strengths=strengths,
@@ -141,3 +132,66 @@ def choose_strength(
         allowed=allowed,
         chosen=float(strengths[int(error.argmin())]),
     )
+
+
+def measures(pool: Pool) -> tuple[float, float, float]:
+    """Calibration error, mean CRPS and mean NLL of the pools of unseen members."""
+    predictive = pool.distribution()
+    try:
+        crps = float(predictive.crps(pool.y).mean())
+    except UnsupportedError:  # a distribution without a mean: the rule can be "nll"
+        crps = np.nan
+    nll = float(-predictive.log_prob(pool.y).mean())
+    return calibration_error(pool.pit(0)), crps, nll
+
+
+def sweep(
+    strengths: Sequence[float], train: Callable[[float], Trained], *, rule: str
+) -> tuple[Trained, StrengthPath]:
+    """Train with each strength of an ascending grid and choose one by rule.
+
+    All strengths start from the same weights and see the same batches, so that they
+    differ by the strength alone. A strength whose training diverges is not chosen. A
+    training that is interrupted by hand is the last.
+    """
+
+    def chosen(rows: int) -> StrengthPath:
+        grid, error, crps, nll = np.array(found).T
+        return choose_strength(
+            grid,
+            calibration_error=error,
+            crps=crps,
+            nll=nll,
+            noise_floor=noise_floor(n=rows).expectation,
+            rule=rule,
+        )
+
+    found: list[tuple[float, ...]] = []
+    kept: dict[float, Trained] = {}
+    failure: DivergedError | None = None
+    path: StrengthPath | None = None
+    for strength in strengths:
+        try:
+            trained = train(strength)
+        except DivergedError as error:
+            failure = error
+            found.append((strength, np.nan, np.nan, np.nan))
+            continue
+        _, histories, pool = kept[strength] = trained
+        found.append((strength, *measures(pool)))
+        path = chosen(len(pool.y))
+        # A better score later can only shut strengths out: keep all that are allowed.
+        allowed = path.strengths[path.allowed].tolist()
+        kept = {key: value for key, value in kept.items() if key in allowed}
+        if any(history.interrupted for history in histories):
+            break
+    if failure is not None and not kept:
+        raise failure
+    if path is None or not kept:
+        raise InputError(
+            f'strength_rule="{rule}" cannot choose: the {rule} of no strength is a '
+            "number. Distributions without a mean have no CRPS; for them use "
+            '"nll".'
+        )
+    trained = kept[path.chosen]
+    return trained, chosen(len(trained[2].y))

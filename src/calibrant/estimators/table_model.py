@@ -1,38 +1,70 @@
 """A regressor together with what it knows about the columns of a table."""
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from sklearn.utils.validation import check_is_fitted
-from torch import Tensor
 
-from calibrant._checks import InputError
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.pooling import rescaled
-from calibrant.estimators._about import KIND, Trend, described_table
-from calibrant.estimators._state import as_written, described
-from calibrant.estimators.loading import named, restored
-from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.errors import InputError
 from calibrant.storage import read_folder, write_folder
 from calibrant.tables import Findings, Style, TableEncoder, open_source
 
+# Torch is imported where a model predicts: ``calibrant info`` reads without it.
 if TYPE_CHECKING:
+    from calibrant.distributions.base import AbstractDistribution
+    from calibrant.estimators.regressor import CalibratedRegressor
     from calibrant.tables import Source
 
-__all__ = ["TableModel"]
+__all__ = [
+    "KIND",
+    "TableModel",
+    "Trend",
+    "described_table",
+    "how_it_did",
+    "settings_of",
+]
 
 Array = npt.NDArray[np.float64]
+
+#: Of the folder.
+KIND = "TableModel"
+
+
+@dataclass(frozen=True)
+class Trend:
+    """A straight line in one feature, which the regressor does not have to learn.
+
+    Attributes
+    ----------
+    feature
+        Name of the feature: the position in time.
+    slope
+        Of the target, for each unit of the feature.
+    center
+        Value of the feature at which the line is 0.
+    """
+
+    feature: str
+    slope: float
+    center: float
+
+    def __str__(self) -> str:
+        return f"{self.slope:.4g} for each unit of {self.feature!r:.60}"
+
+    def line(self, values: Any) -> Any:  # noqa: ANN401  (an array, or a number)
+        """Height of the line at values of the feature, shape ``(n,)``."""
+        return self.slope * (values - self.center)
 
 
 @dataclass(frozen=True)
 class TableModel:
-    """Predicts the law of one column of a table from the others, found by their names.
+    """Predicts one column of a table from the others, found by their names.
 
     Made by ``fit_table``, or put together from its parts.
 
@@ -46,7 +78,7 @@ class TableModel:
         Name of the column that is predicted.
     about
         Anything about its making that JSON can hold: rows, settings, how it did on
-        rows that were set aside.
+        held-out rows.
     trend
         Line in time that is added to what the regressor predicts, or None.
 
@@ -60,7 +92,7 @@ class TableModel:
     torch.Size([1])
     """
 
-    regressor: CalibratedRegressor
+    regressor: "CalibratedRegressor"
     encoder: TableEncoder
     target: str
     about: Mapping[str, Any] = field(default_factory=dict)
@@ -103,9 +135,16 @@ class TableModel:
         )
         return open_source(table, style=style, expect=self.encoder.needed)
 
-    def law(self, x: Array) -> AbstractDistribution:
-        """Law of each encoded row ``(n, d)``, batch shape ``(n,)``."""
-        return self.moved(self.regressor.model_.law(x), x)
+    def predict_distribution(
+        self,
+        table: Any,  # noqa: ANN401
+    ) -> "AbstractDistribution":
+        """Predict the distribution of each row of a table, batch shape ``(n,)``."""
+        return self.distribution(self.features(table))
+
+    def distribution(self, x: Array) -> "AbstractDistribution":
+        """Distribution of each encoded row ``(n, d)``, batch shape ``(n,)``."""
+        return self.moved(self.regressor.model_.distribution(x), x)
 
     def line(self, x: Array) -> Array:
         """Height of the trend for each encoded row ``(n, d)``, shape ``(n,)``."""
@@ -115,18 +154,20 @@ class TableModel:
         height: Array = self.trend.line(x[:, place])
         return height
 
-    def moved(self, law: AbstractDistribution, x: Array) -> AbstractDistribution:
+    def moved(
+        self, predictive: "AbstractDistribution", x: Array
+    ) -> "AbstractDistribution":
         """Add the trend of encoded rows ``(n, d)`` to what a regressor predicts."""
-        if self.trend is None:
-            return law
-        return rescaled(law, torch.from_numpy(self.line(x)), 1.0)
+        import torch
 
-    def predict_distribution(self, table: Any) -> AbstractDistribution:  # noqa: ANN401
-        """Predict the law of each row of a table, batch shape ``(n,)``."""
-        return self.law(self.features(table))
+        from calibrant.distributions.pooling import rescaled
+
+        if self.trend is None:
+            return predictive
+        return rescaled(predictive, torch.from_numpy(self.line(x)), 1.0)
 
     def with_regressor(
-        self, regressor: CalibratedRegressor, **about: object
+        self, regressor: "CalibratedRegressor", **about: object
     ) -> "TableModel":
         """Return the same for another regressor, with more about its making."""
         return replace(self, regressor=regressor, about={**self.about, **about})
@@ -154,6 +195,10 @@ class TableModel:
         Path
             The folder. It appears only when it is complete.
         """
+        from sklearn.utils.validation import check_is_fitted
+
+        from calibrant.estimators.persistence import described
+
         check_is_fitted(self.regressor, "model_")
         arrays, description = described(self.regressor)
         return write_folder(
@@ -178,21 +223,86 @@ class TableModel:
         Nothing is unpickled or executed; what was changed since it was written, or does
         not fit together, gives an error that says so.
         """
+        from calibrant.estimators.persistence import as_written, named, restored
+
         arrays, state = read_folder(folder, kind=KIND)
         with named(folder):
-            return cls._from_parts(arrays, state)
-
-    @classmethod
-    def _from_parts(
-        cls, arrays: Mapping[str, Tensor], parts: Mapping[str, Any]
-    ) -> Self:
-        with as_written("description"):
-            encoder, target, about, trend = described_table(parts)
-        regressor = restored(arrays, parts.get("regressor"), {})
-        with as_written("encoder"):
-            if regressor.n_features_in_ != len(encoder.feature_names):
-                raise InputError(
-                    f"its columns make {len(encoder.feature_names)} features, and its "
-                    f"networks take {regressor.n_features_in_}."
-                )
+            with as_written("description"):
+                encoder, target, about, trend = described_table(state)
+            regressor = restored(arrays, state.get("regressor"), {})
+            with as_written("encoder"):
+                if regressor.n_features_in_ != len(encoder.feature_names):
+                    raise InputError(
+                        f"its columns make {len(encoder.feature_names)} features, and "
+                        f"its networks take {regressor.n_features_in_}."
+                    )
         return cls(regressor, encoder, target, about, trend)
+
+
+def described_table(
+    parts: Mapping[str, Any],
+) -> tuple[TableEncoder, str, dict[str, Any], Trend | None]:
+    """Return columns, target, what is known about the making of a model, its trend."""
+    missing = [name for name in ("encoder", "target", "about") if name not in parts]
+    if missing:
+        raise InputError(f"the description has no part {missing[0]!r}. Write it again.")
+    encoder = TableEncoder.from_dict(parts["encoder"])
+    target, about = parts["target"], parts["about"]
+    if not isinstance(target, str) or not isinstance(about, dict):
+        raise InputError("its target must be a name and its about a mapping.")
+    match parts.get("trend"):
+        case None:
+            return encoder, target, about, None
+        case {"feature": str(name), "slope": float(slope), "center": float(center)}:
+            if name in encoder.feature_names and math.isfinite(slope + center):
+                return encoder, target, about, Trend(name, slope, center)
+    raise InputError("its trend must be a line in one of its features.")
+
+
+@contextmanager
+def _about_as_written() -> Iterator[None]:
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError):
+        # Its checksum is right, so somebody else than calibrant has written it.
+        raise InputError(
+            "what the model says about its making is not as calibrant writes it."
+        ) from None
+
+
+def settings_of(
+    about: Mapping[str, Any],
+    strength: Any,  # noqa: ANN401  (a number, or else what was forged)
+    trend: Trend | None = None,
+) -> dict[str, str]:
+    """Say what makes a model again, by name."""
+    with _about_as_written():
+        versions = about.get("versions", {}).items()
+        changed = about.get("changed", {}).items()
+        lines = {
+            "Command": about.get("command"),
+            "Table": about.get("table"),
+            "SHA-256 of the table": about.get("sha256"),
+            "Rows learned from": f"{about['rows']:,}" if "rows" in about else None,
+            "Seed": about.get("seed"),
+            "Strength of the regularizer": f"{strength:g}",
+            "Settings": ", ".join(f"{n}={v}" for n, v in changed) or "the defaults",
+            "Epochs": about.get("epochs"),
+            "Line in time": trend,
+            "Versions": ", ".join(f"{n} {v}" for n, v in versions),
+        }
+        return {name: str(text) for name, text in lines.items() if text is not None}
+
+
+def how_it_did(about: Mapping[str, Any]) -> str:
+    """Say how many of the unseen rows its intervals covered."""
+    with _about_as_written():
+        card = about.get("scorecard")
+        if not card:
+            return "It was not measured on unseen rows."
+        found = card["measures"]["coverage_90"]
+        return (
+            f"Its 90 % intervals covered {100 * found['value']:.1f} % of "
+            f"{card['rows']:,} {card.get('which', 'unseen rows')}; a perfect model "
+            f"would show {100 * found['low']:.1f} to {100 * found['high']:.1f} %."
+        )

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from calibrant._checks import InputError
-from calibrant.benchmark._replace_file import replace_file
+from calibrant.files import replace_file
 
 __all__ = ["write_bytes", "write_text"]
 

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from calibrant._checks import InputError
-from calibrant.estimators._settings import check_settings
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.workflows._given import as_numbers
 
@@ -23,16 +22,14 @@ def share_aside(test: float | None, test_table: object) -> float:
     return 0.0
 
 
-def chosen_regressor(
-    settings: Mapping[str, Any], seed: int, progress: bool | None
-) -> CalibratedRegressor:
+def chosen_regressor(settings: Mapping[str, Any], seed: int) -> CalibratedRegressor:
     """Make the regressor, and refuse settings before the table is read."""
-    known = CalibratedRegressor._get_param_names()
-    unknown = sorted(set(settings) - set(known))
+    default = CalibratedRegressor().settings()
+    unknown = sorted(set(settings) - set(default))
     if unknown:
         raise InputError(
             f"fit_table has no settings {', '.join(unknown)}. Besides its own it takes "
-            f"the parameters of CalibratedRegressor: {', '.join(known)}."
+            f"the parameters of CalibratedRegressor: {', '.join(default)}."
         )
     if "random_state" in settings:
         raise InputError("random_state is set by the seed, for the rows set aside too.")
@@ -41,12 +38,10 @@ def chosen_regressor(
             "distributed training is for CalibratedRegressor in a script of your own: "
             "here all processes would write to one folder."
         )
-    default = CalibratedRegressor().get_params(deep=False)
     for name, value in settings.items():
         _check_type(name, value, default[name])
-    choices = {"random_state": seed, "progress": progress, **settings}
-    regressor = CalibratedRegressor(**choices)
-    check_settings(regressor)
+    regressor = CalibratedRegressor(random_state=seed).set_params(**settings)
+    regressor.check_settings()
     return regressor
 
 

@@ -32,8 +32,6 @@ UNSEEN = {
     "random": "They were chosen at random and set aside before the training.",
 }
 _PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow")
-# They change no numbers, or are told elsewhere.
-_SILENT = ("progress", "callbacks", "random_state")
 
 
 def how_made(
@@ -76,11 +74,11 @@ def _seed(regressor: CalibratedRegressor) -> int:
 
 def _changed(regressor: CalibratedRegressor) -> dict[str, str]:
     """Parameters that differ from the defaults."""
-    default = CalibratedRegressor().get_params(deep=False)
+    default = CalibratedRegressor().settings()
     return {
         name: repr(value)
         for name, value in regressor.fitted_parameters_.items()
-        if name not in _SILENT and repr(value) != repr(default[name])
+        if name != "random_state" and repr(value) != repr(default[name])
     }
 
 

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
-from calibrant.estimators._folds import Blocks, linked_rows
-from calibrant.estimators._standardize import usual_range
+from calibrant.estimators.base import usual_range
+from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.tables import (
     Roles,
     Source,

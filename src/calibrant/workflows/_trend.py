@@ -8,9 +8,9 @@ from scipy.stats import theilslopes
 from sklearn.base import clone
 
 from calibrant._checks import InputError
-from calibrant.estimators._about import Trend
-from calibrant.estimators._folds import Blocks, linked_rows
+from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.table_model import Trend
 from calibrant.tables import TableEncoder
 
 __all__ = ["find_trend"]
@@ -120,13 +120,11 @@ def _error(
         strength=0.0 if regressor.strength == "auto" else regressor.strength,
         recalibrator=None,
         recalibrate_on=None,
-        callbacks=(),
-        progress=False,
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         small.fit(x[early], y[early], time=times[early])
     if any(history.interrupted for history in small.history_):
         raise KeyboardInterrupt
-    means = small.model_.law(x[late]).mean.numpy()
+    means = small.model_.distribution(x[late]).mean.numpy()
     return float(np.sqrt(np.mean((means - y[late]) ** 2)))

@@ -13,8 +13,8 @@ import torch
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.mixture import Mixture
-from calibrant.estimators._fitting import fit_recorded, fresh_recalibrator
-from calibrant.estimators._folds import Blocks, linked_rows
+from calibrant.estimators.folds import Blocks, linked_rows
+from calibrant.estimators.pool import fit_recorded, fresh_recalibrator
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.target_grid import TargetGrid, detect_grid
 from calibrant.metrics.verdict import coverage_sentence

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._checks import InputError
-from calibrant.estimators._about import settings_of
-from calibrant.estimators.table_model import TableModel
+from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import write_own_page
@@ -155,7 +154,7 @@ def evaluate_table(
     source.check_columns(by)
     page = page_path(report, [source.path])
     labeled = read_labeled(loaded, source, by=by, seed=seed, progress=progress)
-    measured = measure(loaded.law(labeled.x), labeled, seed=seed)
+    measured = measure(loaded.distribution(labeled.x), labeled, seed=seed)
     notes = (*seen_notes(loaded, source), *measured.notes)
     card = measured.card
     if page is not None:

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant._checks import InputError
-from calibrant.estimators._about import settings_of
-from calibrant.estimators._folds import linked_rows
+from calibrant.estimators.folds import linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel
+from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable
@@ -248,7 +247,7 @@ def fit_table(
     """
     if out is not None:
         check_writable(out, overwrite=overwrite)
-    regressor = chosen_regressor(settings, seed, progress)
+    regressor = chosen_regressor(settings, seed)
     share = share_aside(test, test_table)
     roles = Roles(
         drop=as_names(drop, what="drop"),
@@ -272,7 +271,7 @@ def fit_table(
         labeled = read_labeled(asking, other, seed=seed, progress=progress)
         labeled = _unseen(labeled, other, rows, cut, roles, x)
         measured_on, how = other.name, "file"
-    model, notes = _train(rows, cut, encoder, regressor, command, x)
+    model, notes = _train(rows, cut, encoder, regressor, command, x, progress)
     notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(
         model=model,
@@ -377,6 +376,7 @@ def _train(
     regressor: CalibratedRegressor,
     command: str | None,
     x: Array,
+    progress: bool | None,
 ) -> tuple[TableModel, tuple[str, ...]]:
     """Train the regressor on its part of all rows, encoded."""
     whole, x, y = x, x[cut.learned], rows.y[cut.learned]
@@ -389,7 +389,9 @@ def _train(
     notes = [said] if said else []
     with _heard(notes):
         try:
-            regressor.fit(x, y - model.line(x), time=times, groups=groups)
+            regressor.fit(
+                x, y - model.line(x), time=times, groups=groups, progress=progress
+            )
         except KeyboardInterrupt:
             if not hasattr(regressor, "model_"):
                 raise  # there is no best model so far
@@ -473,7 +475,7 @@ def _held(rows: TrainingTable, cut: Cut, encoder: TableEncoder, x: Array) -> Lab
 def _measured(fitted: TableFit, labeled: Labeled, source: str, how: str) -> TableFit:
     """Measure the model, and put scorecard and report into its folder."""
     model = fitted.model
-    measured = measure(model.law(labeled.x), labeled, seed=model.about["seed"])
+    measured = measure(model.distribution(labeled.x), labeled, seed=model.about["seed"])
     card = measured.card
     notes = (*fitted.notes, *measured.notes)
     model = model.with_regressor(model.regressor, scorecard=summary(card))

@@ -298,7 +298,7 @@ def _predicted(
                 style=source.style,
                 strict=strict,
             )
-            yield _with_kept(batch, wishes, wishes.numbers(model.law(x)))
+            yield _with_kept(batch, wishes, wishes.numbers(model.distribution(x)))
             bar.show(completed=batch.share)
 
 

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from calibrant._checks import InputError
-from calibrant.estimators._about import settings_of
-from calibrant.estimators._folds import Blocks, linked_rows
-from calibrant.estimators._refresh import cross_fitted_law
-from calibrant.estimators.table_model import TableModel
+from calibrant.estimators.folds import Blocks, linked_rows
+from calibrant.estimators.pool import cross_fitted
+from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import own_page
@@ -135,7 +134,7 @@ def recalibrate_table(
     regressor = loaded.regressor.refresh(
         labeled.x, labeled.y - loaded.line(labeled.x), recalibrator=recalibrator
     )
-    before = measure(loaded.law(labeled.x), labeled, seed=seed)
+    before = measure(loaded.distribution(labeled.x), labeled, seed=seed)
     after = _after(loaded, labeled, recalibrator, seed)
     refreshed = loaded.with_regressor(
         regressor,
@@ -189,5 +188,6 @@ def _after(
         )
         for fold in range(count)
     ]
-    law = model.moved(cross_fitted_law(refreshed, folds, x), x)
-    return measure(law, labeled, seed=seed)
+    corrected = [regressor.model_.distribution(x) for regressor in refreshed]
+    after = model.moved(cross_fitted(corrected, folds), x)
+    return measure(after, labeled, seed=seed)

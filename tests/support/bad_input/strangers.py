@@ -119,9 +119,9 @@ def _nested(path: Path) -> None:
 
 def _other_kind(path: Path) -> None:
     x = np.linspace(0, 1, 40)[:, None]
-    CalibratedRegressor(
-        epochs=1, members=1, hidden=(4,), folds=2, progress=False, random_state=0
-    ).fit(x, x[:, 0]).save(path)
+    CalibratedRegressor(epochs=1, members=1, hidden=(4,), folds=2, random_state=0).fit(
+        x, x[:, 0]
+    ).save(path)
 
 
 def _set(*keys: str | int, to: object) -> Edit:

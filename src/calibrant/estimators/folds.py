@@ -1,18 +1,35 @@
-"""Which rows belong together, and how they are cut apart."""
+"""Which rows belong together, how they are cut apart, and who learns from which."""
 
 import heapq
+import math
+import warnings
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from torch import Tensor
 
 from calibrant._checks import InputError
 
-__all__ = ["Blocks", "linked_rows"]
+__all__ = [
+    "Blocks",
+    "Design",
+    "SerialDependenceWarning",
+    "design_for",
+    "linked_rows",
+    "warn_of_order",
+]
 
 Labels = npt.NDArray[np.int64]
+
+# A fold with more than this share of the rows, or twice its part, leaves too few.
+_LARGEST_FOLD = 0.75
+# A correlation that is both large enough to matter and far from chance.
+_LEAST_CORRELATION, _LEAST_ERRORS, _FEWEST_PAIRS = 0.15, 5.0, 49
 
 
 def linked_rows(
@@ -29,19 +46,8 @@ def linked_rows(
     must not leave whole months out. With a time the copies share a moment, which is
     never cut, and equal features at other moments (a calendar's) mean nothing.
 
-    Parameters
-    ----------
-    x
-        Features, shape ``(n, d)``.
-    groups
-        Labels of any type, shape ``(n,)``, or None.
-    time
-        Not None if the rows have a time.
-
-    Returns
-    -------
-    ndarray
-        Shape ``(n,)``, from 0 on. Rows that are linked through others share a label.
+    Features have shape ``(n, d)``, groups ``(n,)`` of any type, and labels ``(n,)``
+    from 0 on. Rows that are linked through others share a label.
 
     Examples
     --------
@@ -79,8 +85,7 @@ def _twins(x: npt.NDArray[np.float64]) -> Labels:
         mixed ^= mixed >> np.uint64(29)
     _, labels, counts = np.unique(mixed, return_inverse=True, return_counts=True)
     labels = labels.reshape(-1)
-    most = max(len(x) / 20, min(10, len(x) / 3))
-    common = counts[labels] > most
+    common = counts[labels] > max(len(x) / 20, min(10, len(x) / 3))
     labels[common] = len(counts) + np.arange(int(common.sum()))
     return np.asarray(labels, dtype=np.int64)
 
@@ -95,17 +100,15 @@ def _group_labels(groups: Any, n: int) -> Labels:  # noqa: ANN401
     _refuse_gaps(labels, "groups", "Give rows without a group a label of their own.")
     if labels.dtype == object:  # labels of several types have no order
         labels = np.array([str(label) for label in labels])
-    _, own = np.unique(labels, return_inverse=True)
-    return np.asarray(own.reshape(-1), dtype=np.int64)
+    return np.asarray(np.unique(labels, return_inverse=True)[1].reshape(-1), np.int64)
 
 
 def _refuse_gaps(values: npt.NDArray[Any], name: str, remedy: str) -> None:
     """Refuse NaN, NaT, NA and None."""
+    missing = values != values  # NaN and NaT alone
     if values.dtype == object:
         names = ("None", "nan", "NaT", "<NA>")
         missing = np.array([str(value) in names for value in values])
-    else:
-        missing = values != values  # NaN and NaT alone
     if missing.any():
         raise InputError(
             f"{name} must not have gaps, and {int(missing.sum())} of {len(values)} are "
@@ -113,29 +116,18 @@ def _refuse_gaps(values: npt.NDArray[Any], name: str, remedy: str) -> None:
         )
 
 
-def _dates(text: npt.NDArray[Any]) -> npt.NDArray[np.datetime64]:
-    """Read dates as ISO 8601 writes them; the alphabet has another order than time."""
-    try:
-        return text.astype("datetime64[us]")
-    except (ValueError, TypeError):
-        raise InputError(
-            f"time must be numbers or dates, got text such as {str(text[0])!r}, whose "
-            "alphabetical order is rarely that of time. Convert it: "
-            "pandas.to_datetime(time)."
-        ) from None
-
-
 def _moments(time: npt.NDArray[Any]) -> Labels:
     """Number the moments in their order."""
     _refuse_gaps(time, "time", "Leave rows without a time out.")
-    if any(isinstance(each, str) for each in time[:1].tolist()):
-        time = _dates(time)
     try:
+        if any(isinstance(value, str) for value in time[:1].tolist()):
+            time = time.astype("datetime64[us]")
         _, moments = np.unique(time, return_inverse=True)
-    except TypeError as error:
+    except (ValueError, TypeError) as error:
         raise InputError(
-            f"time must hold values of one type that has an order ({error}). Use "
-            "numbers or dates."
+            "time must be numbers or dates, of one type that has an order (text only "
+            f"as ISO 8601 writes dates), got such as {str(time[0])!r:.60}: {error}. "
+            "Convert it: pandas.to_datetime(time)."
         ) from None
     return np.asarray(moments.reshape(-1), dtype=np.int64)
 
@@ -209,8 +201,8 @@ class Blocks:
         if len(sizes) < count:
             raise InputError(
                 f"{count} folds need at least as many rows that differ (or groups, or "
-                f"moments), and there are {len(sizes)}. Lower folds, or use "
-                'recalibrate_on="held_out".'
+                f"moments), and there are {len(sizes)}. Lower folds, bring more rows, "
+                'or use recalibrate_on="held_out".'
             )
         if self.time is not None:
             middles = np.cumsum(sizes) - sizes / 2
@@ -283,3 +275,124 @@ class Blocks:
         if self.time is None or len(np.unique(labels)) == len(rows):
             return False
         return len(np.unique(_starts(labels, self.time[rows]))) < least
+
+
+@dataclass(frozen=True)
+class Design:
+    """The rows of each member, and those of the map.
+
+    Attributes
+    ----------
+    rows
+        For each member the rows that it may look at.
+    calibration
+        Rows whose PIT values the map learns from; empty for none.
+    unseen
+        The members that have not seen a row, shape ``(pool, n)``: its out-of-fold
+        distribution is pooled from these. None if all members are asked.
+    """
+
+    rows: tuple[Labels, ...]
+    calibration: Labels
+    unseen: Labels | None = None
+
+    @property
+    def pool_size(self) -> int:
+        """Members in the pool of a row."""
+        return len(self.rows) if self.unseen is None else len(self.unseen)
+
+    def weights(self, chosen: tuple[int, ...]) -> np.ndarray | None:
+        """Weights of all members ``(members, n)`` in pools of some unseen ones."""
+        if self.unseen is None:
+            return None
+        n = self.unseen.shape[1]
+        weights = np.zeros((len(self.rows), n))
+        for place in chosen:
+            weights[self.unseen[place], np.arange(n)] += 1 / len(chosen)
+        return weights
+
+
+def design_for(
+    name: str | None,
+    blocks: Blocks,
+    *,
+    members: int,
+    folds: int = 2,
+    share: float = 0.2,
+    random: np.random.Generator,
+) -> Design:
+    """Decide which members learn from which rows.
+
+    ``"out_of_fold"``: cut all rows into folds, ``members`` times, and let each of
+    ``members * folds`` learn without one fold. ``"held_out"``: this share is for the
+    map. ``"train"``: all rows are for both. None: there is no map.
+    """
+    everything = np.arange(len(blocks.labels))
+    if name == "out_of_fold":
+        return _out_of_fold(blocks, members, folds, random)
+    if name == "held_out":
+        learned, held_out = blocks.split(everything, share, random)
+        return Design((learned,) * members, held_out)
+    calibration = everything if name == "train" else everything[:0]
+    return Design((everything,) * members, calibration)
+
+
+def _out_of_fold(
+    blocks: Blocks, members: int, folds: int, random: np.random.Generator
+) -> Design:
+    n = len(blocks.labels)
+    rows: list[Labels] = []
+    unseen = np.empty((members, n), dtype=np.int64)
+    for partition in range(members):
+        fold_of_row = blocks.folds(folds, random)
+        unseen[partition] = len(rows) + fold_of_row
+        count = int(fold_of_row.max()) + 1
+        rows += [np.flatnonzero(fold_of_row != fold) for fold in range(count)]
+    largest = 1 - min(map(len, rows)) / n
+    if largest > min(_LARGEST_FOLD, 2 / folds):
+        warnings.warn(
+            f"one fold holds {largest:.0%} of the rows, because groups or equal "
+            "features are not cut: the members that learn without it see little. Use "
+            'smaller groups, or recalibrate_on="held_out".',
+            UserWarning,
+            stacklevel=5,
+        )
+    return Design(tuple(rows), np.arange(n), unseen)
+
+
+class SerialDependenceWarning(UserWarning):
+    """Neighboring rows have alike errors: random folds see through them."""
+
+
+def warn_of_order(
+    pit: Tensor, labels: npt.NDArray[Any] | None = None, *, stacklevel: int = 3
+) -> None:
+    r"""Warn if PIT values in row order ``(n,)`` depend on their neighbors.
+
+    Random folds are honest for rows that are exchangeable. In a series, or a file that
+    is sorted by its design, a row's neighbors tell its error, and they were trained on.
+    With :math:`c_i` the PIT value less the mean, over neighbors in different blocks,
+
+    .. math:: r = \frac{\sum c_i c_{i+1} / m}{\sum c_i^2 / n} , \qquad
+        r \sqrt m > 5 , \quad r > 0.15 .
+
+    Neighbors with the same label ``(n,)``, which no fold parts, do not count.
+    """
+    centered = pit.double() - pit.double().mean()
+    spread = float(centered.square().mean())
+    products = centered[1:] * centered[:-1]
+    if labels is not None:
+        products = products[torch.from_numpy(np.diff(labels) != 0)]
+    if len(products) < _FEWEST_PAIRS or spread <= 0:
+        return
+    correlation = float(products.mean()) / spread
+    far = correlation * math.sqrt(len(products)) > _LEAST_ERRORS
+    if correlation > _LEAST_CORRELATION and far:
+        warnings.warn(
+            f"neighboring rows have alike errors (correlation {correlation:.2f} over "
+            f"{len(pit)} rows in the order given). If the rows are a series, or sorted "
+            "by what they have in common, random folds are too optimistic: pass "
+            "time= or groups= to fit.",
+            SerialDependenceWarning,
+            stacklevel=stacklevel,
+        )

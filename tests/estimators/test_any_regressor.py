@@ -1,4 +1,4 @@
-"""Recalibration of pooled clones: honest, calibrated, and for any regressor."""
+"""Any regressor, recalibrated: honest, calibrated, in whatever form its rows come."""
 
 import pickle
 import re
@@ -9,14 +9,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from scipy import stats
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_diabetes
 from sklearn.ensemble import (
+    BaggingRegressor,
+    ExtraTreesRegressor,
     GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
     RandomForestRegressor,
 )
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import (
+    ARDRegression,
     BayesianRidge,
     LinearRegression,
     QuantileRegressor,
@@ -25,24 +34,34 @@ from sklearn.linear_model import (
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from calibrant import (
     ConformalInterval,
     EmpiricalRecalibrator,
+    Gaussian,
     InputError,
-    Mixture,
+    QuantileTable,
     Recalibrated,
     RecalibratedRegressor,
     recalibrate,
 )
-from calibrant.estimators._serial import SerialDependenceWarning
+from calibrant.estimators.any_regressor import (
+    _as_rows,
+    _column,
+    _feature_codes,
+    member_fit,
+)
+from calibrant.estimators.base import Table
+from calibrant.estimators.folds import Blocks, SerialDependenceWarning
 from last_line import assert_calibrated
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "recalibrate_estimators.py"
-LEVELS = (0.1, 0.5, 0.9)
+
+
+LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
@@ -61,9 +80,6 @@ def covered(model: RecalibratedRegressor, x: np.ndarray, y: np.ndarray) -> float
     """Share of targets within their 90 % intervals, by their PIT values."""
     pit = model.predict_distribution(x).cdf(y)
     return float(((pit > 0.05) & (pit < 0.95)).double().mean())
-
-
-# The law of the definition.
 
 
 @pytest.mark.parametrize("members", [1, 4])
@@ -109,18 +125,6 @@ def test_with_one_partition_the_map_is_that_of_its_pit_values() -> None:
     )
 
 
-def test_laws_that_are_not_normal_are_mixed() -> None:
-    x, y = noisy_line(60)
-    options = {"levels": LEVELS, "members": 1, "folds": 3, "random_state": 0}
-    model = recalibrate(QuantileRegressor(alpha=0), x, y, **options)
-    each = [clone.law(x[:5]) for clone in model.models_]
-    law = model._pooled(each)
-    assert isinstance(law, Mixture)
-    torch.testing.assert_close(
-        law.cdf(y[:5]), sum(part.cdf(y[:5]) for part in each) / 3
-    )
-
-
 def test_everything_that_laws_offer_comes_as_arrays() -> None:
     x, y = noisy_line(60)
     model = recalibrate(LinearRegression(), x, y, random_state=0)
@@ -132,9 +136,6 @@ def test_everything_that_laws_offer_comes_as_arrays() -> None:
     assert (interval[:, 0] < mean).all()
     assert model.sample(x[:4], 6, random_state=0).shape == (4, 6)
     assert model.evaluate(x, y).n == 60
-
-
-# Honesty.
 
 
 @pytest.mark.parametrize(
@@ -157,13 +158,13 @@ def test_no_row_has_a_say_in_its_own_law(estimator: Any, options: Any) -> None:
         fold = before.folds_[0, row]
         asked = torch.linspace(-5, 5, 11)[:, None]
         first, second = (
-            model.models_[fold].law(x[[row]]).cdf(asked) for model in (before, after)
+            model.models_[fold](x[[row]]).cdf(asked) for model in (before, after)
         )
         assert torch.equal(first, second)
         other = (fold + 1) % 5
         assert not torch.equal(
-            before.models_[other].law(x[[row]]).cdf(asked),
-            after.models_[other].law(x[[row]]).cdf(asked),
+            before.models_[other](x[[row]]).cdf(asked),
+            after.models_[other](x[[row]]).cdf(asked),
         )
 
 
@@ -191,9 +192,6 @@ def test_with_time_folds_are_stretches_and_nothing_is_warned_of() -> None:
     assert len(set(folds)) == 5
     with pytest.warns(SerialDependenceWarning, match="time= or groups="):
         recalibrate(LinearRegression(), x, y, random_state=0)
-
-
-# Calibration, over many data sets.
 
 
 def simulated_coverage(
@@ -234,13 +232,11 @@ def test_copies_of_rows_do_not_fool_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert share > 0.9 - 4 * error
     # The test can fail: with copies in other folds the memory looks perfect.
     monkeypatch.setattr(
-        "calibrant.estimators.recalibrate.linked_rows",
+        "calibrant.estimators.any_regressor.linked_rows",
         lambda codes, *_, **__: np.arange(len(codes)),
     )
     assert simulated_coverage(memory, 60, **options)[0] < 0.5
 
-
-# The ways of scikit-learn.
 
 #: Folds and maps count each row once, whatever its weight, so that rows left out and
 #: rows of weight 0 lead to other folds.
@@ -304,7 +300,7 @@ def test_weights_reach_the_estimator() -> None:
     weights = np.where(heavy, 1.0, 0.0)
     for estimator in (Ridge(), make_pipeline(StandardScaler(), Ridge())):
         model = recalibrate(estimator, x, y, weights, random_state=0)
-        law = model.models_[0].law(x)
+        law = model.models_[0](x)
         assert float(law.mean.max()) < 20
     with pytest.raises(InputError, match=r"KNeighborsRegressor\.fit does not"):
         recalibrate(KNeighborsRegressor(), x, y, weights)
@@ -318,15 +314,6 @@ def test_every_map_can_be_used(name: str) -> None:
     assert 0.84 < covered(model, x_new, y_new) < 0.98
 
 
-def test_an_object_is_copied_and_a_class_of_ones_own_is_used() -> None:
-    x, y = noisy_line(60)
-    given = EmpiricalRecalibrator()
-    model = recalibrate(Ridge(), x, y, recalibrator=given, random_state=0)
-    assert "unfitted" in repr(given)
-    assert isinstance(model.recalibrator_, EmpiricalRecalibrator)
-    assert model.recalibrator_ is not given
-
-
 def test_rounded_targets_are_randomized() -> None:
     x, y = noisy_line(400)
     model = recalibrate(LinearRegression(), x, np.round(y), random_state=0)
@@ -338,26 +325,26 @@ def test_rounded_targets_are_randomized() -> None:
     assert share.std() > 0.2
 
 
-def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    x, y = noisy_line(30)
-    recalibrate(Ridge(), x, y, progress=True)
-    assert "recalibrate Ridge" in capsys.readouterr().err
-    recalibrate(Ridge(), x, y, progress=None)
-    assert capsys.readouterr().err == ""
-
-
 def test_laws_that_are_far_too_narrow_are_told_of() -> None:
     x, y = noisy_line(60)
     with pytest.warns(UserWarning, match="cannot tell how far"):
         recalibrate(
-            Ridge(), x, y, law=lambda m, x: (m.predict(x), 1e-6), random_state=0
+            Ridge(),
+            x,
+            y,
+            distribution=lambda m, x: (m.predict(x), 1e-6),
+            random_state=0,
         )
 
 
 def test_laws_that_are_too_narrow_by_hundreds_are_widened() -> None:
     x, y = noisy_line(400)
     model = recalibrate(
-        Ridge(), x[:200], y[:200], law=lambda m, x: (m.predict(x), 1e-3), random_state=0
+        Ridge(),
+        x[:200],
+        y[:200],
+        distribution=lambda m, x: (m.predict(x), 1e-3),
+        random_state=0,
     )
     assert 0.85 < covered(model, x[200:], y[200:]) < 0.98
 
@@ -379,9 +366,6 @@ def test_single_trees_cover_what_the_page_says() -> None:
         assert low - 0.02 < share < high + 0.02
 
 
-# Errors.
-
-
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -389,8 +373,8 @@ def test_single_trees_cover_what_the_page_says() -> None:
         ({"estimator": StandardScaler()}, "must be a regressor"),
         ({"recalibrator": None}, "got None"),
         ({"recalibrator": "betta"}, "Did you mean 'beta'"),
-        ({"recalibrator": "conformal_interval"}, "whole laws"),
-        ({"recalibrator": ConformalInterval()}, "whole laws"),
+        ({"recalibrator": "conformal_interval"}, "whole distributions"),
+        ({"recalibrator": ConformalInterval()}, "whole distributions"),
         ({"folds": 1}, "from 2 on, got 1"),
         ({"folds": 2.5}, "from 2 on, got 2.5"),
         ({"folds": 31}, "there are 30"),
@@ -400,10 +384,13 @@ def test_single_trees_cover_what_the_page_says() -> None:
             "levels need a quantile regressor",
         ),
         ({"levels": [0.9, 0.1]}, "levels must increase strictly"),
-        ({"levels": LEVELS, "law": len}, "without levels"),
-        ({"law": "normal"}, "law must be a function"),
-        ({"law": lambda m, x: m.predict(x)}, "a point prediction has no law"),
-        ({"law": lambda _, x: (x, 1.0)}, "one law for each of 30 rows"),
+        ({"levels": LEVELS, "distribution": len}, "without levels"),
+        ({"distribution": "normal"}, "distribution must be a function"),
+        ({"distribution": lambda m, x: m.predict(x)}, "a point prediction has no"),
+        (
+            {"distribution": lambda _, x: (x, 1.0)},
+            "one distribution for each of 30 rows",
+        ),
         ({"groups": np.zeros(30)}, "there are 1"),
         ({"groups": np.zeros(3)}, "groups must have one label"),
         ({"time": np.zeros(3)}, "time must have one value"),
@@ -424,9 +411,7 @@ def test_errors_of_rows() -> None:
     with pytest.raises(ValueError, match="inconsistent numbers"):
         recalibrate(Ridge(), x, y[:20])
     with pytest.raises(InputError, match="one number for each row"):
-        recalibrate(DecisionTreeRegressor(), x, y, law=None, random_state=0).models_[
-            0
-        ].moments(LinearRegression().fit(x, np.c_[y, y]), x)
+        _column(LinearRegression().fit(x, np.c_[y, y]).predict(x))
     with pytest.raises(ValueError, match="Reshape your data"):
         recalibrate(Ridge(), x, y).predict(x[0])
 
@@ -438,6 +423,105 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 4
     for line in lines:
         assert_calibrated(line)
+
+
+@pytest.fixture(scope="module")
+def diabetes() -> Arrays:
+    x, y = load_diabetes(return_X_y=True)
+    return x[:200], y[:200]
+
+
+def rows(x: np.ndarray, y: np.ndarray) -> Table:
+    return Table(x, y, Blocks(np.arange(len(y))))
+
+
+PROCESS = GaussianProcessRegressor(
+    RBF(3.0, "fixed") + WhiteKernel(0.5, "fixed"), normalize_y=True
+)
+
+
+KINDS = {
+    "own in a pipeline": (
+        make_pipeline(StandardScaler(), RecalibratedRegressor(Ridge(), folds=2)),
+        {},
+        Recalibrated,
+    ),
+    "bayes": (BayesianRidge(), {}, Gaussian),
+    "ard": (ARDRegression(), {}, Gaussian),
+    "process": (make_pipeline(StandardScaler(), PROCESS), {}, Gaussian),
+    "boosting": (
+        GradientBoostingRegressor(loss="quantile", n_estimators=20),
+        {"levels": LEVELS},
+        QuantileTable,
+    ),
+    "histogram boosting": (
+        HistGradientBoostingRegressor(loss="quantile", max_iter=10),
+        {"levels": LEVELS},
+        QuantileTable,
+    ),
+    "quantiles in a pipeline": (
+        make_pipeline(StandardScaler(), QuantileRegressor(alpha=0)),
+        {"levels": LEVELS},
+        QuantileTable,
+    ),
+    "forest": (RandomForestRegressor(20), {}, Gaussian),
+    "extra trees": (ExtraTreesRegressor(20), {}, Gaussian),
+    "bagging of columns": (BaggingRegressor(max_features=0.5), {}, Gaussian),
+    "bagging in a pipeline": (
+        make_pipeline(StandardScaler(), BaggingRegressor(Ridge())),
+        {},
+        Gaussian,
+    ),
+    "plain": (Ridge(), {}, Gaussian),
+    "memory": (KNeighborsRegressor(1), {}, Gaussian),
+    "given": (Ridge(), {"distribution": lambda m, x: (m.predict(x), 40.0)}, Gaussian),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_law_is_calibrated_on_real_data(
+    kind: str, diabetes: Arrays
+) -> None:
+    estimator, options, law = KINDS[kind]
+    x, y = diabetes
+    model = recalibrate(estimator, x[:150], y[:150], random_state=0, **options)
+    assert type(model.models_[0](x[:2])) is law
+    # 50 rows and a map of 30: four standard errors of both.
+    assert abs(covered(model, x[150:], y[150:]) - 0.9) < 0.9 * 4 * np.sqrt(0.09 / 50)
+    assert model.score(x[150:], y[150:]) > -0.5
+    quantiles = model.predict_quantiles(x[150:], [0.1, 0.5, 0.9])
+    assert (np.diff(quantiles, axis=1) > 0).all()
+
+
+def test_deviations_are_the_models_own_unless_far_too_narrow() -> None:
+    x, y = noisy_line(80)
+    own = BayesianRidge().fit(x, y).predict(x, return_std=True)[1]
+    law = member_fit(BayesianRidge(), None)(BayesianRidge(), rows(x, y))
+    np.testing.assert_allclose(law(x).stddev, own, rtol=1e-12)
+    kernel = RBF(100.0, "fixed")  # without noise: claims hardly any deviation
+    process = GaussianProcessRegressor(kernel, alpha=1e-3, normalize_y=True)
+    claimed = process.fit(x, y).predict(x, return_std=True)[1]
+    law = member_fit(process, None)(process, rows(x, y))
+    residual = (y - process.predict(x)) / law(x).stddev.numpy()
+    assert (law(x).stddev.numpy() > 3 * claimed).all()
+    assert 0.5 < np.sqrt(np.mean(residual**2)) < 1.5
+
+
+def test_a_plain_regressor_gets_the_size_of_its_residuals() -> None:
+    x, y = noisy_line(80)
+    fit = member_fit(LinearRegression(), None)
+    law = fit(LinearRegression(), rows(x, y))(x)
+    residuals = y - LinearRegression().fit(x, y).predict(x)
+    expected = np.sqrt(np.mean(residuals**2))
+    np.testing.assert_allclose(law.stddev, np.full(80, expected), rtol=1e-9)
+
+
+def test_memorized_residuals_are_not_believed() -> None:
+    x, y = pure_noise(300)
+    memory = KNeighborsRegressor(1)
+    law = member_fit(memory, None)(memory, rows(x, y))(x)
+    # A neighbor's noise on top of one's own.
+    np.testing.assert_allclose(law.stddev, np.full(300, np.sqrt(2)), rtol=0.25)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, -1e6])
@@ -457,3 +541,84 @@ def test_intervals_of_a_constant_target_cover_it(
     low, high = model.predict_interval(x[:5], coverage=0.5).T
     assert (low < value).all()
     assert (value < high).all()
+
+
+def test_quantiles_that_cross_or_coincide_become_a_law() -> None:
+    class Crossing(RegressorMixin, BaseEstimator):
+        def __init__(self, quantile: float = 0.5) -> None:
+            self.quantile = quantile
+
+        def fit(self, *_: Any) -> "Crossing":
+            return self
+
+        def predict(self, X: Any) -> np.ndarray:
+            return X[:, 0] * (self.quantile - 0.5)
+
+    x = np.array([[-2.0], [0.0], [3.0]])
+    fit = member_fit(Crossing(), LEVELS)
+    law = fit(Crossing(), rows(x, np.array([0.0, 1.0, 2.0])))(x)
+    width = 1e-3 * np.std([0, 1, 2])
+    grid = np.array(LEVELS) - 0.5
+    expected = (np.array([[2.0], [0.0], [3.0]]) + width) * grid
+    np.testing.assert_allclose(law.values, expected, atol=1e-12)
+
+
+def test_a_forest_in_a_pipeline_with_strings_and_missing_values() -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "size": random.normal(size=120),
+            "kind": pd.Categorical(random.choice(["a", "b"], 120)),
+            "place": random.choice(["north", "south"], 120),
+        }
+    )
+    y = frame["size"] + 3 * (frame["kind"] == "b") + random.normal(size=120)
+    columns = make_column_transformer(
+        (OneHotEncoder(), ["kind", "place"]), remainder="passthrough"
+    )
+    for last in (RandomForestRegressor(10), BayesianRidge(), Ridge()):
+        model = recalibrate(make_pipeline(columns, last), frame, y, random_state=0)
+        assert list(model.feature_names_in_) == ["size", "kind", "place"]
+        assert model.predict(frame).shape == (120,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame.rename(columns={"size": "width"}))
+    gaps = frame[["size"]].mask(frame["size"] > 1.7)
+    model = recalibrate(HistGradientBoostingRegressor(), gaps, y, random_state=0)
+    assert len(set(model.folds_[0, gaps["size"].isna()])) == 1  # equal features
+
+
+def test_sparse_features_and_lists_of_texts_are_rows_too() -> None:
+    x, y = noisy_line(60)
+    dense = np.where(np.abs(x) > 1, x, 0.0)
+    options = {"random_state": 0}
+    model = recalibrate(Ridge(), scipy.sparse.coo_array(dense), y, **options)
+    expected = recalibrate(Ridge(), dense, y, **options)
+    assert np.array_equal(
+        *(
+            np.unique(model.folds_[0, (dense == 0).all(1)])
+            for model in (model, expected)
+        )
+    )
+    assert model.predict(scipy.sparse.csc_array(dense)).shape == (60,)
+    assert np.array_equal(_feature_codes(["x", "y", "x"]), [[0], [1], [0]])
+    assert _as_rows([["x"], ["y"]]) == [["x"], ["y"]]
+
+
+def test_equal_rows_have_equal_codes_whatever_their_type() -> None:
+    stamp = pd.Timestamp("2020-01-01")
+    frame = pd.DataFrame([[1.0, "a", stamp], [np.nan, None, stamp]] * 2)
+    frame.columns = ["same", "same", "time"]
+    codes = _feature_codes(frame)
+    assert np.array_equal(codes[0], codes[2])
+    assert np.array_equal(codes[1], codes[3])
+    assert not np.array_equal(codes[0], codes[1])
+    sparse = scipy.sparse.csr_array(np.array([[0, 1.0], [1.0, 0], [0, 1.0], [0, 2.0]]))
+    assert len(set(_feature_codes(sparse)[:, 0])) == 3
+
+
+def test_rows_that_all_belong_together_have_the_spread_of_the_targets() -> None:
+    x, y = pure_noise(100)
+    one_block = Table(x, y, Blocks(np.zeros(100, dtype=np.int64)))
+    memory = KNeighborsRegressor(1)
+    law = member_fit(memory, None)(memory, one_block)(x)
+    np.testing.assert_allclose(law.stddev, np.full(100, y.std()), rtol=1e-9)

@@ -1,29 +1,41 @@
-"""Every network, head, kind of law and strategy; transforms and bounds of targets."""
+"""Networks, heads, pools, transforms and bounds; scales; many models in one stack."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnxruntime
 import pytest
 import torch
+from sklearn.utils import check_random_state
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from calibrant._checks import InputError
+from calibrant import CalibratedRegressor, InputError, export_onnx, load
 from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.transformed import Transformed
-from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators._fitting import UnseenPool, unseen_pool
-from calibrant.estimators._settings import recipe_of
+from calibrant.estimators import networks
+from calibrant.estimators import regressor as regressor_module
+from calibrant.estimators.base import usual_range
+from calibrant.estimators.networks import center_and_scale, feature_limits
+from calibrant.estimators.pool import Pool
+from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.learners import HEADS
 from calibrant.learners.heads import GaussianMixtureHead
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.maps import EmpiricalRecalibrator
+from calibrant.training.history import InterruptedWarning
+from calibrant.training.loop import Trainer
 from calibrant.transforms import from_functions
 
 Make = Callable[..., CalibratedRegressor]
+
+
 Array = npt.NDArray[np.float64]
+
+
 Rows = tuple[Array, Array]
 
 
@@ -57,6 +69,8 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "torch law": {"network": torch_law},
     "pair": {"network": pair},
 }
+
+
 STRATEGIES = (None, "train", "held_out", "out_of_fold")
 
 
@@ -86,14 +100,14 @@ def test_networks(network: str, strategy: str | None, cheap: Make, line: Rows) -
 @pytest.mark.parametrize("kind", ["pooled", "mixture", "moment_matched"])
 @pytest.mark.parametrize("head", HEADS)
 def test_heads(head: str, kind: str, cheap: Make, line: Rows) -> None:
-    model = cheap(epochs=1, head=head, law=kind).fit(*line)
+    model = cheap(epochs=1, head=head, distribution=kind).fit(*line)
     check(model, line[0][:9], line[1][:9])
-    law = model.model_.members.law(line[0])
+    law = model.model_.members.distribution(line[0])
     normal = kind == "moment_matched" or (kind == "pooled" and head == "gaussian")
     assert isinstance(law, Gaussian) == normal
     if kind == "moment_matched":
-        plain = cheap(epochs=1, head=head, law="mixture").fit(*line)
-        mixture = plain.model_.members.law(line[0])
+        plain = cheap(epochs=1, head=head, distribution="mixture").fit(*line)
+        mixture = plain.model_.members.distribution(line[0])
         torch.testing.assert_close(law.mean, mixture.mean)
         torch.testing.assert_close(law.stddev, mixture.stddev)
 
@@ -107,11 +121,11 @@ def test_disagreement_counts_three_times_and_is_moderated(
     model = cheap(epochs=2, members=members, recalibrate_on=strategy).fit(*line)
     inner = model.model_.members
     usual = inner.disagreement
-    alone = [inner.law(line[0], [member]) for member in range(len(inner))]
+    alone = [inner.distribution(line[0], [member]) for member in range(len(inner))]
     means = torch.stack([law.mean for law in alone])
     # A pool of one has the prior alone.
     own = torch.stack([law.variance for law in alone]) / (1 + 3 * (usual or 0))
-    served, count, expected = inner.law(line[0]), len(alone), own.mean(0)
+    served, count, expected = inner.distribution(line[0]), len(alone), own.mean(0)
     torch.testing.assert_close(served.mean, means.mean(0))
     if members == 4:
         prior, found = 8 * usual * own.mean(0), (count - 1) * means.var(0)
@@ -138,16 +152,17 @@ class TestOneEpochForAll:
     def test_its_score_by_hand(
         self, weighted: bool, cheap: Make, line: Rows, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        pools: list[UnseenPool] = []
+        pools: list[Pool] = []
 
-        def kept(*given: Any) -> UnseenPool:
-            pools.append(unseen_pool(*given))
+        def kept(*given: Any) -> Pool:
+            pools.append(known(*given))
             return pools[-1]
 
-        monkeypatch.setattr("calibrant.estimators._procedure.unseen_pool", kept)
+        known = regressor_module._pool_of
+        monkeypatch.setattr(regressor_module, "_pool_of", kept)
         weights = np.repeat([0.0, 1.0, 3.0], 20) if weighted else np.ones(60)
-        model = cheap(epochs=1, law="moment_matched").fit(*line, weights)
-        crps = pools[0].law().crps(line[1]).numpy()
+        model = cheap(epochs=1, distribution="moment_matched").fit(*line, weights)
+        crps = pools[0].distribution().crps(line[1]).numpy()
         found = model.history_[0].held_out_score[0]
         assert found == pytest.approx(np.average(crps, weights=weights), rel=1e-5)
 
@@ -173,13 +188,6 @@ class TestBins:
         assert (0 if stack.encoding is None else stack.encoding.size) == size
         assert stack.weights[0].shape[-2] == features + size
 
-    def test_none_is_no_encoding(self, cheap: Make, line: Rows) -> None:
-        without, one, some = (
-            cheap(bins=bins).fit(*line).predict_quantiles(line[0]) for bins in (0, 1, 4)
-        )
-        np.testing.assert_array_equal(without, one)
-        assert (without != some).all()
-
     def test_they_bend_what_a_short_training_leaves_straight(self, cheap: Make) -> None:
         x = np.random.default_rng(0).uniform(-1, 1, (200, 1))
         y = np.sin(12 * x[:, 0])
@@ -197,7 +205,7 @@ class TestBins:
 def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> None:
     model = cheap(epochs=1, recalibrator=recalibrator, recalibrate_on="held_out")
     if recalibrator == "conformal_interval":
-        with pytest.raises(InputError, match=r'Use "empirical" \(the same guarantee'):
+        with pytest.raises(InputError, match=r'Use "empirical", which has the same'):
             model.fit(*line)
         return
     model.fit(*line)
@@ -301,17 +309,21 @@ def test_the_likelihood_is_that_of_the_target(name: str, cheap: Make) -> None:
 def test_a_mixture_takes_weights(
     transform: str | None, cheap: Make, line: Rows
 ) -> None:
-    settings = {"network": "mc_dropout", "passes": 3, "law": "mixture"}
+    settings = {"network": "mc_dropout", "passes": 3, "distribution": "mixture"}
     model = cheap(epochs=1, target_transform=transform, **settings).fit(*line)
     members, (x, y) = model.model_.members, line
-    alone = torch.stack([members.law(x, [member]).cdf(y) for member in range(4)])
-    torch.testing.assert_close(members.law(x).cdf(y), alone.mean(0))
-    torch.testing.assert_close(members.law(x, [3, 1]).cdf(y), alone[[3, 1]].mean(0))
+    alone = torch.stack(
+        [members.distribution(x, [member]).cdf(y) for member in range(4)]
+    )
+    torch.testing.assert_close(members.distribution(x).cdf(y), alone.mean(0))
+    torch.testing.assert_close(
+        members.distribution(x, [3, 1]).cdf(y), alone[[3, 1]].mean(0)
+    )
     # Weights of its own for each row, and rows that one does not speak for.
     weights = torch.rand(4, 60)
     weights[2, :30] = 0
     weights /= weights.sum(0)
-    pooled = members.pooled(members.each(x), weights.numpy())
+    pooled = members.combine(members.predict(x), weights.numpy())
     torch.testing.assert_close(pooled.cdf(y), (weights * alone).sum(0))
 
 
@@ -336,12 +348,6 @@ class TestBounds:
         ends = model.predict_quantiles(x, [0.0, 0.001, 0.999, 1.0])
         assert ends.min() >= 0
         assert ends.max() <= 1
-
-    def test_one_bound(self, cheap: Make, capped: Rows) -> None:
-        x, y = capped
-        law = cheap(bounds=(0, np.inf), epochs=1).fit(x, y).predict_distribution(x)
-        assert (law.cdf(-1e-9) == 0).all()
-        assert (law.cdf(1.0) < 1).all()
 
     @pytest.mark.parametrize("bounds", [(1, 0), (0, 0), (0,), 3, (0, np.nan)])
     def test_bounds_that_are_none(self, bounds: Any, cheap: Make, capped: Rows) -> None:
@@ -378,11 +384,243 @@ def test_one_module_for_two_members_is_refused(cheap: Make, line: Rows) -> None:
         cheap(network=lambda _: only).fit(*line)
 
 
+Rows = tuple[np.ndarray, np.ndarray]
+
+
+RANDOM = np.random.default_rng(0)
+
+
+TABLE = RANDOM.normal(size=(1000, 4)) * [1e-5, 1.0, 1e200, 0.0] + [1.0, 0.0, 0.0, 7.0]
+
+
+def plain(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    largest = np.abs(values).max(0)
+    unit = np.where(largest > 0, largest, 1.0)
+    center, scale = (values / unit).mean(0), (values / unit).std(0)
+    return center * unit, np.where(scale > 1e-14, scale * unit, 1.0)
+
+
+@pytest.mark.parametrize("block", [10_000, 300, 7])
+def test_blocks_give_what_the_whole_gives(
+    block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks, "_BLOCK", block)
+    for found, expected in zip(center_and_scale(TABLE), plain(TABLE), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
+
+
+def test_rows_are_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = RANDOM.choice(1000, 600, replace=False)
+    whole = center_and_scale(TABLE[rows])
+    for found, expected in zip(center_and_scale(TABLE, rows), whole, strict=True):
+        assert np.array_equal(found, expected)
+    monkeypatch.setattr(networks, "_BLOCK", 101)
+    for found, expected in zip(center_and_scale(TABLE, rows), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
+
+
+NORMAL = np.random.default_rng(1).normal(size=600)
+
+
 @pytest.mark.parametrize(
-    ("rows", "expected"), [(2, 32), (1000, 32), (2048, 64), (9000, 256), (10**6, 512)]
+    ("usual", "wild"),
+    [
+        (NORMAL, [-9999.0]),
+        (NORMAL, [1e12]),
+        (NORMAL, [1e12, 3e11, -9999.0]),
+        (NORMAL, [-1e12, 1e6]),
+        (NORMAL, [1e308, -1e308]),
+        (50 + 10 * NORMAL, [-9999.0] * 30),
+        (np.exp(NORMAL), [1e12]),
+        (np.round(5 * np.abs(NORMAL)), [-999.0]),
+        (np.round(5 * np.abs(NORMAL)), [1e12]),
+        (np.where(NORMAL > 1, np.exp(NORMAL), 0.0), [1e12]),
+    ],
 )
-def test_the_automatic_batch_size(rows: int, expected: int) -> None:
-    assert recipe_of(CalibratedRegressor(batch_size="auto"), 0.0, rows).batch_size == (
-        expected
+def test_values_beyond_any_reason_are_none_of_the_range(
+    usual: np.ndarray, wild: list[float]
+) -> None:
+    found = usual_range(RANDOM.permutation(np.append(usual, wild)))
+    assert found == (usual.min(), usual.max())
+
+
+HEAVY = {
+    "normal": lambda r, n: r.normal(size=n),
+    "t, 3 degrees": lambda r, n: r.standard_t(3, n),
+    "t, 2 degrees": lambda r, n: r.standard_t(2, n),
+    "lognormal": lambda r, n: r.lognormal(0, 1, n),
+    "wide lognormal": lambda r, n: r.lognormal(0, 2, n),
+    "prices": lambda r, n: np.round(r.lognormal(7, 1.5, n)) - 0.01,
+    "counts": lambda r, n: r.negative_binomial(0.3, 0.01, n),
+    "mixed counts": lambda r, n: r.poisson(r.lognormal(-1, 2, n)),
+    "claims": lambda r, n: np.where(r.random(n) < 0.95, 0, r.lognormal(6, 2, n)),
+    "flag": lambda r, n: r.random(n) < 0.01,
+    "two groups": lambda r, n: r.normal(size=n) + 1e6 * (r.random(n) < 0.1),
+    "weibull": lambda r, n: r.weibull(0.3, n),
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_heavy_tails_are_within_reason(name: str) -> None:
+    random = np.random.default_rng(0)
+    for count, repeats in ((30, 300), (200, 500), (2000, 200)):
+        for _ in range(repeats):
+            values = HEAVY[name](random, count).astype(float)
+            assert usual_range(values) == (values.min(), values.max())
+
+
+def test_limits_are_the_range_and_as_much_again() -> None:
+    x = np.column_stack([np.linspace(0, 1, 600), NORMAL, np.ones(600), NORMAL > 2])
+    expected = feature_limits(x)
+    np.testing.assert_allclose(expected[0][[0, 2, 3]], [-1, 1, -1])
+    np.testing.assert_allclose(expected[1][[0, 2, 3]], [2, 1, 2])
+    wild = x.copy()
+    wild[300, 0], wild[301, 0], wild[5, 1] = -9999, 1e12, -1e300
+    np.testing.assert_allclose(feature_limits(wild), expected, rtol=0.1)
+    np.testing.assert_array_equal(feature_limits(x[:, 1:])[0], expected[0][1:])
+    largest = feature_limits(np.array([[-1e308], [1e308]]))
+    assert np.isfinite(largest).all()
+
+
+def test_a_wild_cell_is_clipped_wherever_the_model_goes(
+    cheap: Make, line: Rows, tmp_path: Path
+) -> None:
+    """In training, in new rows, in a folder, in an ONNX file."""
+    x, y = line
+    model = cheap().fit(x, y)
+    plain = cheap(clip_features=False).fit(x, y)
+    np.testing.assert_array_equal(model.predict(x), plain.predict(x))
+    wild = x.copy()
+    wild[7, 0] = 1e12
+    longer = {"epochs": 40, "patience": None, "learning_rate": 0.05}
+    calm = cheap(**longer).fit(wild, y)
+    rest = np.delete(np.arange(60), 7)
+    assert calm.score(x[rest], y[rest]) > 0.7
+    assert cheap(**longer, clip_features=False).fit(wild, y).score(x, y) < 0.2
+    low, high = calm.model_.members.limits
+    expected = calm.predict(wild.clip(low, high))
+    np.testing.assert_array_equal(calm.predict(wild), expected)
+    calm.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(wild), expected)
+    assert CalibratedRegressor.paper(epochs=1).fit(x, y).model_.members.limits is None
+    session = onnxruntime.InferenceSession(export_onnx(calm, tmp_path / "model.onnx"))
+    np.testing.assert_allclose(
+        session.run(["mean"], {"features": wild})[0], expected, rtol=1e-4
     )
-    assert recipe_of(CalibratedRegressor(batch_size=7), 0.0, rows).batch_size == 7
+
+
+def test_a_wild_target_is_told(cheap: Make, line: Rows) -> None:
+    x, y = line
+    with pytest.warns(UserWarning, match=r"1 of 61 targets are beyond .* is -9999"):
+        cheap(epochs=1).fit(np.vstack([x, x[:1] + 1e-3]), np.append(y, -9999))
+
+
+random = np.random.default_rng(0)
+
+
+X = random.normal(size=(60, 3))
+
+
+Y = X[:, 0] + 0.3 * random.normal(size=60)
+
+
+PARTS = [np.arange(0, 40), np.arange(20, 60), np.arange(10, 50)]
+
+
+def paper(network: Any = "deep_ensemble", **changes: Any) -> CalibratedRegressor:
+    return CalibratedRegressor.paper(network, **({"epochs": 3} | changes))
+
+
+@pytest.mark.parametrize("network", ["deep_ensemble", "mc_dropout"])
+def test_a_stack_of_one_is_the_estimator(network: str) -> None:
+    model = paper(network, random_state=4)
+    seed = int(check_random_state(4).randint(2**31 - 1))
+    alone = model.fit(X[PARTS[0]], Y[PARTS[0]]).predict_distribution(X)
+    stacked = fit_side_by_side(model, X, Y, PARTS[:1], seed=seed)[3].distribution(X, 0)
+    # The whole table brings the inputs to order 1, so the last digits differ.
+    torch.testing.assert_close(stacked.mean, alone.mean, atol=1e-4, rtol=1e-3)
+    torch.testing.assert_close(stacked.stddev, alone.stddev, atol=1e-4, rtol=1e-3)
+
+
+def test_a_model_knows_its_own_rows_only() -> None:
+    changed = Y.copy()
+    changed[50:] += 100
+    before, after = (
+        fit_side_by_side(paper(), X, y, PARTS, seed=1)[3] for y in (Y, changed)
+    )
+    for number in (0, 2):  # their rows end before 50
+        law, other = before.distribution(X, number), after.distribution(X, number)
+        assert torch.equal(law.mean, other.mean)
+    assert not torch.equal(
+        before.distribution(X, 1).mean, after.distribution(X, 1).mean
+    )
+
+
+def test_an_earlier_epoch_is_a_shorter_training() -> None:
+    both = fit_side_by_side(paper(), X, Y, PARTS, seed=1, epochs=(5, 2))
+    short = fit_side_by_side(paper(epochs=2), X, Y, PARTS, seed=1)
+    assert sorted(both) == [2, 5]
+    assert torch.equal(
+        both[2].distribution(X, 1).mean, short[2].distribution(X, 1).mean
+    )
+    assert not torch.equal(
+        both[2].distribution(X, 1).mean, both[5].distribution(X, 1).mean
+    )
+
+
+def test_masks_of_each_row_are_those_of_ordinary_dropout() -> None:
+    fitted = fit_side_by_side(paper("mc_dropout"), X, Y, PARTS, seed=1)[3]
+    twins = np.repeat(X[:1], 4000, axis=0)
+    shared = fitted.distribution(twins, 0)
+    assert shared.mean.unique().numel() == 1
+
+    def own(seed: int) -> torch.Tensor:
+        masks = torch.Generator().manual_seed(seed)
+        return fitted.distribution(twins, 0, masks=masks).mean
+
+    assert own(0).unique().numel() > 100
+    assert torch.equal(own(0), own(0))
+    assert not torch.equal(own(0), own(1))
+    # Ten passes of a quarter dropped: the mean of rows is that of many passes.
+    error = own(0).std() / 4000**0.5
+    assert abs(own(0).mean() - own(1).mean()) < 5 * error * 2**0.5
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "words"),
+    [
+        ({"strength": "auto"}, {}, "got .*'auto'"),
+        ({"patience": 3}, {}, "got .* 3, "),
+        ({"recalibrate_on": "train"}, {}, "got .*'train'"),
+        ({"schedule": "cosine"}, {"epochs": (1, 2)}, "got .*'cosine'"),
+        ({}, {"epochs": (0, 2)}, "at least 1"),
+        ({}, {"rows": [np.arange(3), np.arange(4)]}, r"\[3, 4\] rows"),
+    ],
+)
+def test_what_cannot_be_stacked_is_refused(
+    changes: dict[str, Any], options: dict[str, Any], words: str
+) -> None:
+    rows = options.pop("rows", PARTS)
+    with pytest.raises(InputError, match=words):
+        fit_side_by_side(paper(**changes), X, Y, rows, seed=0, **options)
+
+
+def test_an_interruption_leaves_no_half_trained_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = []
+    original = Trainer.step
+
+    def step(self: Trainer, *arguments: Any) -> Any:
+        steps.append(arguments)
+        if len(steps) == 2:
+            raise KeyboardInterrupt
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Trainer, "step", step)
+    with (
+        pytest.warns(InterruptedWarning, match="after 1 of 3 epochs"),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        fit_side_by_side(paper(), X, Y, PARTS, seed=1)

@@ -1,0 +1,441 @@
+"""A fitted regressor as a folder of named arrays and JSON, and back."""
+
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from calibrant._checks import InputError
+from calibrant.estimators.networks import Architecture, Networks
+from calibrant.estimators.regressor import OPTIONS, CalibratedRegressor, Fitted
+from calibrant.estimators.strength import StrengthPath
+from calibrant.learners import HEADS
+from calibrant.learners.mlp import PiecewiseLinear
+from calibrant.recalibration import from_json as recalibrator_from_json
+from calibrant.storage import StorageError, read_folder
+from calibrant.training import History
+from calibrant.transforms import from_json as transform_from_json
+
+__all__ = ["as_written", "described", "load", "named", "restored"]
+
+# Of other parameters that are objects nothing is needed to predict.
+_NEEDED = ("network", "head")
+# Stands for an object that JSON cannot hold.
+_OBJECT = "object"
+# What names of the encoding's arrays begin with.
+_ENCODING = "networks.0.stack.encoding."
+_LIMITS = ("inputs.low", "inputs.high")
+# Weights of the disagreement beyond this are nobody's choice.
+_MOST_DISAGREEMENT = 100.0
+# What every description has besides.
+_OTHERS = ("parameters", "history", "strength_path", "transform", "recalibrator")
+
+
+def load(
+    folder: str | os.PathLike[str],
+    **parts: Any,  # noqa: ANN401  (parameters of the estimator)
+) -> CalibratedRegressor:
+    """Read a regressor that ``save`` has written; it predicts bit by bit alike.
+
+    Nothing is unpickled or executed, so an untrusted folder is safe to read. A folder
+    that was cut short, edited, written by another program or by a newer version gives
+    an error that says so.
+
+    Parameters
+    ----------
+    folder
+        What ``save`` wrote.
+    **parts
+        Objects that a folder cannot hold: ``network=`` (the function that makes your
+        modules) or ``head=``, if the model was made with its own. It says which.
+
+    Returns
+    -------
+    CalibratedRegressor
+        Fitted. Settings that were objects and matter for another training alone (a
+        regularizer, recalibrator or transform of your own making) have their defaults:
+        pass them to train it again.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> X = np.linspace(0, 1, 40)[:, None]
+    >>> model = CalibratedRegressor(epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     again = load(model.save(place + "/model"))
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    arrays, description = read_folder(folder, kind=CalibratedRegressor.__name__)
+    with named(folder):
+        return restored(arrays, description, parts)
+
+
+@contextmanager
+def named(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in an error about a folder's content which folder it is."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(f"{os.fspath(folder)}: {error}") from error
+
+
+@contextmanager
+def as_written(field: str, file: str = "model.json") -> Iterator[None]:
+    """Turn whatever goes wrong with a field of a folder into one error.
+
+    Its checksum is right, so somebody else than calibrant has written it.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        reason = f": {error}".rstrip(".") if isinstance(error, InputError) else ""
+        raise StorageError(
+            f"{field!r} of {file} is not as calibrant writes it{reason}. The folder is "
+            "damaged or was not written by calibrant: copy it again, or save the model "
+            "again."
+        ) from error
+
+
+def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Return a fitted regressor as named arrays and what JSON can hold."""
+    fitted: Fitted = model.model_
+    members = fitted.members
+    arrays: dict[str, Tensor] = {
+        "inputs.center": torch.from_numpy(members.inputs[0]),
+        "inputs.scale": torch.from_numpy(members.inputs[1]),
+        "targets.center": members.target_center.squeeze(1),
+        "targets.scale": members.target_scale.squeeze(1),
+    }
+    if members.limits is not None:
+        limits = map(torch.from_numpy, members.limits)
+        arrays |= dict(zip(_LIMITS, limits, strict=True))
+    for number, network in enumerate(members.networks):
+        for name, values in network.state_dict().items():
+            arrays[f"networks.{number}.{name}"] = values
+    names = getattr(model, "feature_names_in_", None)
+    path = getattr(model, "strength_path_", None)
+    return arrays, {
+        "parameters": _plain(model.fitted_parameters_),
+        "features": model.n_features_in_,
+        "feature_names": None if names is None else [str(name) for name in names],
+        "strength": model.strength_,
+        "strength_path": None if path is None else _plain(path.to_dict()),
+        "history": [_plain(vars(history)) for history in model.history_],
+        "members": len(members),
+        "disagreement": members.disagreement,
+        "transform": _text(members.transform, transform_from_json),
+        "recalibrator": _text(fitted.recalibrator, recalibrator_from_json),
+        "cut_first": members.bounds is not None,
+        "bounds": _plain(members.bounds or fitted.bounds),
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401
+    """Return a value as JSON can hold it."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, tuple | list):
+        return [_plain(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"number": repr(value)}
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    for name, kind in HEADS.items():
+        if type(value) is kind:
+            options = {key: part for key, part in vars(value).items() if key != "size"}
+            return {"head": name, "options": options}
+    return {_OBJECT: repr(value)}
+
+
+def _restored(value: Any) -> Any:  # noqa: ANN401
+    """Undo :func:`_plain`, but for objects; lists become tuples."""
+    match value:
+        case list():
+            return tuple(_restored(part) for part in value)
+        case {"number": number}:
+            return float(number)
+        case {"head": name, "options": options}:
+            return HEADS[name](**options)
+        case dict():
+            return {name: _restored(part) for name, part in value.items()}
+    return value
+
+
+def _text(part: Any, read: Callable[[str], object]) -> str | None:  # noqa: ANN401
+    """JSON of a part of the model, which must be readable again."""
+    if part is None:
+        return None
+    try:
+        text: str = part.to_json()
+        read(text)
+    except (AttributeError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{type(part).__name__} cannot be stored: it must have a to_json() whose "
+            f"text can be read again ({error}). Write one, and put its class into the "
+            "table of its kind under its name."
+        ) from error
+    return text
+
+
+def restored(
+    arrays: Mapping[str, Tensor],
+    state: Any,  # noqa: ANN401  (from JSON, of whatever kind)
+    parts: Mapping[str, Any],
+) -> CalibratedRegressor:
+    """Make a fitted regressor of what :func:`described` gave.
+
+    Parameters
+    ----------
+    arrays, state
+        Named arrays and the description, as they were stored.
+    parts
+        Objects that a folder cannot hold, by parameter.
+    """
+    with as_written("description"):
+        right = _right(state)
+        missing = sorted({*right, *_OTHERS} - state.keys())
+        if missing:
+            raise InputError(f"it lacks {', '.join(map(repr, missing))}")
+    for field, fits in right.items():
+        with as_written(field):
+            if not fits:
+                raise InputError(f"got {state[field]!r:.60}")
+    names = state["feature_names"]
+    values = _parameters(state["parameters"], parts)
+    with as_written("parameters"):
+        stored = {name: value for name, value in values.items() if name not in parts}
+        _check_stored(_unfitted(stored), state)
+    model = _unfitted(values)
+    model.n_features_in_, model.strength_ = state["features"], state["strength"]
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    if state["strength_path"] is not None:
+        with as_written("strength_path"):
+            path = StrengthPath.from_dict(_restored(state["strength_path"]))
+        model.strength_path_ = path
+    with as_written("history"):
+        model.history_ = [_history(_restored(entry)) for entry in state["history"]]
+    model.model_ = _fitted(state, arrays, model.architecture(), parts)
+    model.fitted_parameters_ = model.settings()
+    return model
+
+
+def _right(state: Mapping[str, Any]) -> dict[str, bool]:
+    """Tell of each plain field of a description whether it is of its kind and size."""
+
+    def number(name: str, most: float) -> bool:
+        value: Any = state.get(name)
+        return type(value) in (int, float) and 0 <= value <= most
+
+    features, names, bounds = map(state.get, ("features", "feature_names", "bounds"))
+    ends = _restored(bounds)
+    return {
+        "parameters": isinstance(state.get("parameters"), dict),
+        "features": type(features) is int and features >= 1,
+        "members": type(state.get("members")) is int and state["members"] >= 1,
+        "feature_names": names is None
+        or (
+            isinstance(names, list)
+            and len(names) == features
+            and all(isinstance(name, str) for name in names)
+        ),
+        "strength": number("strength", sys.float_info.max),
+        "disagreement": state.get("disagreement", 0) is None
+        or number("disagreement", _MOST_DISAGREEMENT),
+        "bounds": bounds is None
+        or (
+            isinstance(ends, tuple)
+            and [type(end) in (int, float) for end in ends] == [True, True]
+            and ends[0] < ends[1]
+        ),
+        "cut_first": isinstance(state.get("cut_first"), bool)
+        and not (state["cut_first"] and bounds is None),
+    }
+
+
+def _parameters(stored: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Make parameters of what was stored and what was passed."""
+    unknown = sorted(set(parts) - set(stored))
+    if unknown:
+        raise InputError(
+            f"the estimator has no parameters {', '.join(unknown)}. load takes objects "
+            "that a folder cannot hold: network= and head=."
+        )
+    values = {}
+    for name, value in stored.items():
+        if name in parts:
+            values[name] = parts[name]
+        elif not (isinstance(value, dict) and _OBJECT in value):
+            with as_written("parameters"):
+                values[name] = _restored(value)
+        elif name in _NEEDED:
+            raise InputError(
+                f"the model was made with {name}={value[_OBJECT]}, which a folder "
+                f"cannot hold. Pass it: load(folder, {name}=...)."
+            )
+    return values
+
+
+def _unfitted(values: Mapping[str, Any]) -> CalibratedRegressor:
+    """Make a regressor with these settings, options among them."""
+    own = {name: value for name, value in values.items() if name not in OPTIONS}
+    options = {
+        name: values[name]
+        for name, default in OPTIONS.items()
+        if name in values and values[name] != default
+    }
+    return CalibratedRegressor(**own, options=options or None)
+
+
+def _check_stored(model: CalibratedRegressor, state: Mapping[str, Any]) -> None:
+    """Check parameters as ``fit`` does; it may be loaded on a machine without CUDA."""
+    model.set_params(device="cpu").check_settings()
+    model.recipe(state["strength"], 1)
+    asked = model.recalibrator is not None and model.recalibrate_on is not None
+    if asked and state["recalibrator"] is None:
+        raise InputError("they ask for a recalibrator, and 'recalibrator' is null")
+
+
+def _history(values: Any) -> History:  # noqa: ANN401
+    curves = {name: values[name] for name in vars(History()) if name != "interrupted"}
+    if set(values) != {*curves, "interrupted"} or not (
+        isinstance(values["interrupted"], bool)
+        and all(isinstance(curve, tuple) for curve in curves.values())
+        and all(isinstance(x, int | float) for curve in curves.values() for x in curve)
+    ):
+        raise InputError("it must have a curve of numbers for each of its names")
+    lists: Any = {name: list(curve) for name, curve in curves.items()}
+    return History(**lists, interrupted=values["interrupted"])
+
+
+def _fitted(
+    state: Mapping[str, Any],
+    arrays: Mapping[str, Tensor],
+    architecture: Architecture,
+    parts: Mapping[str, Any],
+) -> Fitted:
+    """Make the networks again and fill them with the arrays."""
+    bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
+    read = {"transform": transform_from_json, "recalibrator": recalibrator_from_json}
+    made: dict[str, Any] = dict.fromkeys(read)
+    for field, from_json in read.items():
+        if state[field] is not None:
+            with as_written(field):
+                made[field] = from_json(state[field])
+    # What does not fit to parts that were passed is not the folder's fault.
+    with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
+        networks = _filled(arrays, architecture, state["features"], state["members"])
+        members = Networks(
+            architecture,
+            networks,
+            inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
+            limits=(arrays[_LIMITS[0]].numpy(), arrays[_LIMITS[1]].numpy())
+            if _LIMITS[0] in arrays
+            else None,
+            target_center=arrays["targets.center"].unsqueeze(1),
+            target_scale=arrays["targets.scale"].unsqueeze(1),
+            transform=made["transform"],
+            bounds=bounds if cut_first else None,
+            disagreement=state["disagreement"],
+        )
+        last = None if cut_first else bounds
+        fitted = Fitted(members, made["recalibrator"], last)
+        # One row is tried, at the center.
+        row = fitted.distribution(members.inputs[0][np.newaxis])
+        low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
+        if not (low <= middle <= high and middle.isfinite()):
+            raise InputError(
+                "its arrays must give predictions, and they give no numbers."
+            )
+    return fitted
+
+
+def _filled(
+    arrays: Mapping[str, Tensor], architecture: Architecture, features: int, count: int
+) -> list[nn.Module]:
+    _check_arrays(features, count, arrays)
+    encoding = _encoding(arrays, features)
+    if architecture.stacked:  # before memory is asked for
+        inputs = features + (0 if encoding is None else encoding.size)
+        options = architecture.options
+        masks = count * options.get("passes", 0) * sum(options["hidden"])
+        needed = architecture.weights(inputs, count) + masks
+        stored = sum(values.numel() for values in arrays.values())
+        if needed > stored:
+            raise InputError(
+                f"the model must have the weights that its sizes need, {needed:,} or "
+                f"more, and {stored:,} numbers are stored: its description was changed."
+            )
+    networks = architecture.build(
+        features, count, torch.Generator().manual_seed(0), encoding=encoding
+    )
+    for number, network in enumerate(networks):
+        prefix = f"networks.{number}."
+        own = {
+            name.removeprefix(prefix): values
+            for name, values in arrays.items()
+            if name.startswith(prefix)
+        }
+        try:
+            network.eval().load_state_dict(own)
+        except RuntimeError as error:
+            raise InputError(
+                "network must make modules with the very weights that were stored, and "
+                f"it does not: {error}. Pass the function that the model was made with."
+            ) from None
+        for name, values in network.state_dict().items():
+            if own[name].dtype != values.dtype:
+                raise InputError(f"its array {name} must be of {values.dtype}.")
+    return networks
+
+
+def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | None:
+    """Make room for the encoding that the arrays hold, if they hold one."""
+    if not any(name.startswith(_ENCODING) for name in arrays):
+        return None
+    column = arrays.get(f"{_ENCODING}column", torch.empty(0))
+    if column.ndim != 1 or column.numel() == 0 or column.dtype != torch.long:
+        raise InputError("its encoding must name the feature of each bin.")
+    if int(column.min()) < 0 or int(column.max()) >= features:
+        raise InputError(f"its encoding must be of its {features} features.")
+    encoding = PiecewiseLinear([])
+    for name, buffer in encoding.named_buffers():
+        setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
+    return encoding
+
+
+def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
+    """Refuse scales of another shape or of 0, and numbers that are none."""
+    names = ["inputs.center", "inputs.scale"]
+    if any(name in arrays for name in _LIMITS):
+        names += _LIMITS
+    shapes = dict.fromkeys(names, (features,))
+    shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise InputError(f"its array {name} is missing")
+        own = arrays[name]
+        if tuple(own.shape) != shape or own.dtype != torch.float64:
+            raise InputError(
+                f"its array {name} must be of float64 and have shape {shape}, it has "
+                f"{tuple(own.shape)} of {str(own.dtype).removeprefix('torch.')}."
+            )
+    for name, values in arrays.items():
+        if values.is_floating_point() and not bool(values.isfinite().all()):
+            raise InputError(f"its array {name!r:.60} must be finite, and it is not.")
+    for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
+        if name in arrays and not bool((arrays[name] > 0).all()):
+            raise InputError(f"its array {name} must be above 0, and it is not.")
+    if _LIMITS[0] in shapes and (arrays[_LIMITS[0]] > arrays[_LIMITS[1]]).any():
+        raise InputError(f"its array {_LIMITS[0]} must not be above {_LIMITS[1]}.")

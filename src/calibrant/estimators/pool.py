@@ -1,0 +1,327 @@
+"""Members pooled into one distribution, and the one map that unseen rows teach.
+
+A member is anything that says a distribution of each row: a network, or a clone of any
+regressor. Its out-of-fold distributions are those of rows that it has not seen.
+"""
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from calibrant._checks import InputError, find_part
+from calibrant.contracts import PitValues, Recalibrator
+from calibrant.distributions._normal import log_normal_cdf, normal_cdf, normal_score
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.mixture import Mixture
+from calibrant.distributions.pooling import pool as mixture_of
+from calibrant.estimators.folds import Design, Labels
+from calibrant.metrics.pit import recorded_pit
+from calibrant.metrics.target_grid import TargetGrid
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
+
+__all__ = [
+    "FEWEST_POOLED",
+    "Pool",
+    "cross_fitted",
+    "fit_map",
+    "fit_recorded",
+    "fresh_recalibrator",
+    "pool_members",
+    "pooled_normal",
+    "pooled_variance",
+    "served_pit",
+    "stacked_normal",
+    "usual_disagreement",
+]
+
+Array = npt.NDArray[np.float64]
+
+# Pools of a size that are looked at; the others say hardly more.
+_MOST_POOLS = 12
+# Of the disagreement in the pooled variance: its weight, the members that its prior
+# counts for, and the fewest that know of it.
+_DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
+# Beyond this float64 has no tail probability.
+_FARTHEST_SCORE = 37.0
+
+
+def usual_disagreement(members: Gaussian, unseen: Labels) -> float | None:
+    r"""Mean over rows of the variance between unseen members over their own.
+
+    None for pools of fewer than four: they know too little of it.
+
+    Parameters
+    ----------
+    members
+        Batch shape ``(members, n)``.
+    unseen
+        Members that have not seen a row, shape ``(pool, n)``.
+
+    Examples
+    --------
+    >>> members = Gaussian([[0.0], [0.0], [2.0], [2.0]], 1.0)
+    >>> usual_disagreement(members, np.array([[0], [1], [2], [3]]))
+    1.3333333333333333
+    """
+    if len(unseen) < FEWEST_POOLED:
+        return None
+    rows = np.arange(unseen.shape[1])
+    between = members.mean[unseen, rows].var(0)
+    return float((between / members.variance[unseen, rows].mean(0)).mean())
+
+
+def pooled_normal(
+    members: Gaussian, weights: Tensor | None = None, *, usual: float | None
+) -> Gaussian:
+    r"""Pool normal distributions over their first axis into one normal distribution.
+
+    .. math::
+        m = \frac1k \sum_i \mu_i, \qquad
+        s^2 = w + 3 \, \frac{8 \rho w + (k - 1) b}{8 + k - 1}, \qquad
+        w = \frac1k \sum_i \sigma_i^2, \qquad
+        b = \frac1{k - 1} \sum_i (\mu_i - m)^2 .
+
+    With the weight 1 and no prior it has the moments of the mixture. What members
+    disagree about is harder than they say, so their disagreement b counts three times.
+    A few members know it badly: it is moderated by the usual one, rho times w, as if 8
+    more members had been asked (an empirical Bayes estimate of a variance, Smyth 2004).
+    So the spreads of small and of large pools are alike. Both numbers are the best of
+    a grid in likelihood and calibration after a map, on inner splits of four tables and
+    on simulated ones. The size of s is the map's business.
+
+    Parameters
+    ----------
+    members
+        Batch shape ``(members, n)``.
+    weights
+        Shape ``(members, n)``, for each row equal or 0, sums of 1; equal if left out.
+    usual
+        rho, of :func:`usual_disagreement`; None for w alone.
+
+    Examples
+    --------
+    >>> pooled = pooled_normal(Gaussian([[0.0], [2.0]], 1.0), usual=0.5)
+    >>> pooled.mean.item(), round(pooled.variance.item(), 12)
+    (1.0, 3.0)
+    """
+    means, variances = members.mean, members.variance
+    if weights is None:
+        mean, within = means.mean(0), variances.mean(0)
+        between = (means - mean).square().sum(0)
+        count: Tensor | float = len(means)
+    else:
+        mean, within = (weights * means).sum(0), (weights * variances).sum(0)
+        count = 1 / weights.square().sum(0)
+        between = count * (weights * (means - mean).square()).sum(0)
+    return Gaussian(mean, pooled_variance(within, between, count, usual).sqrt())
+
+
+def pooled_variance(
+    within: Tensor, between: Tensor, count: Tensor | float, usual: float | None
+) -> Tensor:
+    """Variance of :func:`pooled_normal`, from the sum ``between`` of squares."""
+    if usual is None:
+        return within
+    moderated = (_PRIOR * usual * within + between) / (_PRIOR + count - 1)
+    return within + _DISAGREEMENT * moderated
+
+
+def stacked_normal(members: Sequence[AbstractDistribution]) -> Gaussian | None:
+    """Normal distributions of members as one, ``(members, n)``; None if others are."""
+    if not all(isinstance(member, Gaussian) for member in members):
+        return None
+    if len(members) == 1 and isinstance(members[0], Gaussian):
+        return members[0] if len(members[0].batch_shape) == 2 else None
+    means = torch.stack([member.mean.double() for member in members])
+    return Gaussian(means, torch.stack([member.stddev.double() for member in members]))
+
+
+def pool_members(
+    members: Sequence[AbstractDistribution],
+    weights: Array | None = None,
+    *,
+    distribution: str = "pooled",
+    usual: float | None = None,
+) -> AbstractDistribution:
+    """Make one distribution ``(n,)`` of what members predict.
+
+    Parameters
+    ----------
+    members
+        One distribution for each member, batch shape ``(n,)``, or a single one with
+        the members (and their passes) stacked on its first axis, ``(members, n)``.
+    weights
+        Of the members, shape ``(members, n)``; equal if left out.
+    distribution
+        ``"pooled"``: :func:`pooled_normal` if all are normal, otherwise their mixture.
+        ``"mixture"``. ``"moment_matched"``: normal, with the moments of the mixture.
+    usual
+        Disagreement of the members, for :func:`pooled_normal`.
+    """
+    shares = None if weights is None else torch.from_numpy(weights)
+    normal = stacked_normal(members) if distribution == "pooled" else None
+    first = members[0] if normal is None else normal
+    if shares is not None and len(first.batch_shape) == 2:
+        passes = len(first) // len(shares)
+        shares = shares.repeat_interleave(passes, 0) / passes
+    if normal is not None:
+        return pooled_normal(normal, shares, usual=usual)
+    if len(members) > 1:
+        pooled: AbstractDistribution = Mixture(members, shares)
+    else:
+        pooled = first if len(first.batch_shape) == 1 else mixture_of(first, shares)
+    if distribution == "moment_matched":
+        return Gaussian(pooled.mean, pooled.stddev)
+    return pooled
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Out-of-fold distributions of the calibration rows, pooled from members."""
+
+    members: Sequence[AbstractDistribution]  # for the rows; empty without such rows
+    combine: Callable[..., AbstractDistribution]  # of members and weights (members, n)
+    design: Design  # who has seen which rows
+    y: Tensor  # targets of the rows, (n,)
+    grid: TargetGrid | None = None  # what they are rounded to
+
+    @property
+    def size(self) -> int:
+        """Members in the pool of a row."""
+        return self.design.pool_size
+
+    def distribution(
+        self, chosen: tuple[int, ...] | None = None
+    ) -> AbstractDistribution:
+        """Distribution of each row by its unseen members, or some of them."""
+        if chosen is None:
+            chosen = tuple(range(self.size))
+        return self.combine(self.members, self.design.weights(chosen))
+
+    def pit(self, seed: int) -> Tensor:
+        """PIT values of :meth:`distribution`, randomized for rounded targets."""
+        generator = torch.Generator().manual_seed(seed)
+        return recorded_pit(self.distribution(), self.y, self.grid, generator=generator)
+
+    def scores(self, chosen: tuple[int, ...], seed: int, spread: float) -> Tensor:
+        """Normal scores of the PIT values of widened pools, ascending."""
+        predictive = widened(self.distribution(chosen), spread)
+        if self.grid is None:
+            cdf, survival, *_ = pit_of_rows(predictive, self.y)
+        else:
+            generator = torch.Generator().manual_seed(seed)
+            cdf = recorded_pit(predictive, self.y, self.grid, generator=generator)
+            survival = 1 - cdf
+        scores = normal_score(cdf.double(), survival.double())
+        return scores.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
+
+
+def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
+    r"""PIT values as the pool of all members would show, had it not seen the rows.
+
+    A row has R members that have not seen it, and M are served. The mean of more
+    members is more accurate: with T the variance between them, the residual of a pool
+    of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
+    rows, averaged over pools of s out of R, are about linear in 1/s; the line through
+    the sizes 2 to R (1 and 2 for pools of two) is continued to M.
+
+    Parameters
+    ----------
+    pool
+        Of the calibration rows.
+    seed
+        Of randomized PIT values of rounded targets.
+    spread
+        Factor by which pools are widened first.
+    """
+    count, served = pool.size, len(pool.design.rows)
+    sizes = range(min(2, count - 1) or 1, count + 1)
+    averages = []
+    for size in sizes:
+        pools = list(combinations(range(count), size))
+        if len(pools) > _MOST_POOLS:
+            kept = np.random.default_rng(0).permutation(len(pools))[:_MOST_POOLS]
+            pools = [pools[place] for place in kept]
+        scores = [pool.scores(chosen, seed, spread) for chosen in pools]
+        averages.append(torch.stack(scores).mean(0))
+    found = averages[-1]
+    if len(averages) > 1:
+        inverse = torch.tensor([1 / size for size in sizes], dtype=torch.float64)
+        offset = inverse - inverse.mean()
+        lines = torch.stack(averages)
+        slope = (offset[:, None] * lines).sum(0) / offset.square().sum()
+        found = lines.mean(0) + slope * (1 / served - float(inverse.mean()))
+        found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
+    both = (found, -found)
+    return PitValues(*map(normal_cdf, both), *map(log_normal_cdf, both))
+
+
+def fit_map(
+    pool: Pool,
+    recalibrator: str | Recalibrator | Callable[[], Recalibrator] | None,
+    *,
+    seed: int,
+) -> Recalibrator | None:
+    """Fit the recalibrator of the pool of all members.
+
+    A map learns from :func:`served_pit` where rows have pools of their own.
+    """
+    if recalibrator is None or not pool.members:
+        return None
+    generator = torch.Generator().manual_seed(seed)
+    fresh = fresh_recalibrator(recalibrator)
+    fitted: Recalibrator = fit_recorded(
+        fresh, pool.distribution(), pool.y, pool.grid, generator
+    )
+    if pool.design.unseen is None or not isinstance(fitted, MapRecalibrator):
+        return fitted
+    pit = served_pit(pool, seed=seed, spread=fitted.spread)
+    return fitted.fit_pit(pit, spread=fitted.spread)
+
+
+def fit_recorded(
+    recalibrator: Any,  # noqa: ANN401  (a Recalibrator)
+    distribution: AbstractDistribution,
+    y: Tensor,
+    grid: TargetGrid | None,
+    generator: torch.Generator,
+) -> Any:  # noqa: ANN401
+    """Fit a recalibrator on held-out rows ``(n,)``, whose targets may be rounded."""
+    if grid is None or not isinstance(recalibrator, MapRecalibrator):
+        return recalibrator.fit(distribution, y)
+    # The map of plain PIT values would learn the steps of the rounding.
+    pit = partial(recorded_pit, target=y, grid=grid, generator=generator)
+    return recalibrator.fit(distribution, y, pit=pit)
+
+
+def fresh_recalibrator(recalibrator: Any) -> Any:  # noqa: ANN401
+    """Make an unfitted recalibrator from a name, a class or an object."""
+    if isinstance(recalibrator, str):
+        recalibrator = find_part(recalibrator, RECALIBRATORS, name="recalibrator")
+    fresh = recalibrator() if isinstance(recalibrator, type) else recalibrator
+    intervals: Any = RECALIBRATORS["conformal_interval"]
+    if isinstance(fresh, intervals):
+        raise InputError(
+            "recalibrator must give whole distributions, and conformal_interval gives "
+            'intervals. Use "empirical", which has the same guarantee, or '
+            "ConformalInterval on predict_distribution()."
+        )
+    return copy.deepcopy(fresh)
+
+
+def cross_fitted(
+    distributions: Sequence[AbstractDistribution], fold_of_row: npt.NDArray[np.int64]
+) -> AbstractDistribution:
+    """Take each row from the distributions ``(n,)`` that belong to its fold."""
+    own = np.arange(len(distributions))[:, None] == fold_of_row
+    return Mixture(distributions, torch.from_numpy(own.astype(np.float64)))
