@@ -14,14 +14,14 @@ import calibrant.distributions as package
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import (
     DISTRIBUTIONS,
-    CdfLaw,
+    CdfDistribution,
     Empirical,
     Gaussian,
     GaussianMixture,
     Laplace,
-    ScipyLaw,
+    ScipyDistribution,
     StudentT,
-    TorchLaw,
+    TorchDistribution,
     as_distribution,
 )
 
@@ -43,10 +43,10 @@ class OnlyCdf:
         (distributions.Normal(M, S), Gaussian),
         (distributions.Laplace(M, S), Laplace),
         (distributions.StudentT(S, M, S), StudentT),
-        (distributions.LogNormal(M, S), TorchLaw),
-        (stats.norm(M, S), ScipyLaw),
-        (stats.Normal(mu=M.numpy(), sigma=S.numpy()), ScipyLaw),
-        (OnlyCdf(), CdfLaw),
+        (distributions.LogNormal(M, S), TorchDistribution),
+        (stats.norm(M, S), ScipyDistribution),
+        (stats.Normal(mu=M.numpy(), sigma=S.numpy()), ScipyDistribution),
+        (OnlyCdf(), CdfDistribution),
     ],
 )
 def test_recognizes(prediction: object, kind: type) -> None:
@@ -96,7 +96,7 @@ def test_mixtures_of_other_families_stay_with_torch() -> None:
     mixture = distributions.MixtureSameFamily(
         distributions.Categorical(torch.ones(4, 3)), part
     )
-    assert isinstance(as_distribution(mixture), TorchLaw)
+    assert isinstance(as_distribution(mixture), TorchDistribution)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_scipy_like_objects_need_not_be_frozen() -> None:
         logpdf, logcdf, logsf = stats.norm.logpdf, stats.norm.logcdf, stats.norm.logsf
 
     law = as_distribution(Plain())
-    assert isinstance(law, ScipyLaw)
+    assert isinstance(law, ScipyDistribution)
     assert law.cdf(0.0) == 0.5
     with pytest.raises(UnsupportedError, match="not a frozen"):
         law[:1]

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-
-from calibrant import GaussianMixture, Mixture
-from calibrant.distributions import Censored, Transformed, _value_integrals
 from calibrant.distributions._level_integrals import LevelIntegrals, quantiles_at
 from calibrant.distributions._level_rule import LevelRule, panel_edges
 from calibrant.distributions._outline import Tails
 from calibrant.distributions._panels import Rule
 from calibrant.distributions._tabulated_quantiles import TabulatedQuantiles
 from calibrant.distributions._through_map import moments_through_map
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from calibrant import GaussianMixture, Mixture
+from calibrant.distributions import Censored, Transformed, _value_integrals
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS

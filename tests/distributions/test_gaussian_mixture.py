@@ -7,12 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from calibrant.distributions._mixture import mean_distance, mean_pair_distance
 from scipy import stats
 from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions import Gaussian, GaussianMixture
-from calibrant.distributions._mixture import mean_distance, mean_pair_distance
 
 double = partial(torch.tensor, dtype=torch.float64)
 MEANS = double([[0.0, -1.0, 5.0], [3.0, -1.0, 5.5], [-2.0, 4.0, 5.0]])

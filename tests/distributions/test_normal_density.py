@@ -7,7 +7,7 @@ from torch.autograd import forward_ad
 
 from calibrant import Gaussian, InputError, QuantileRegularizer
 from calibrant.distributions import gaussian
-from calibrant.distributions._normal import _log_scaled_density, log_scaled_density
+from calibrant.distributions.normal import _log_scaled_density, log_scaled_density
 
 # torch's own transforms use what torch itself calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")

@@ -21,7 +21,7 @@ from calibrant import (
     as_distribution,
 )
 from calibrant.distributions import AbstractDistribution, Recalibrated, pool, rescaled
-from calibrant.distributions._affine import Affine
+from calibrant.distributions.derived import Affine
 from calibrant.recalibration import RECALIBRATORS
 
 double = partial(torch.tensor, dtype=torch.float64)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
+from calibrant.distributions._outline import Tails, without_copies
 from torch import Tensor
 
 from calibrant import Empirical, Gaussian, GaussianMixture, Mixture, StudentT
 from calibrant.distributions import Censored, Transformed, Truncated, _quantile_search
-from calibrant.distributions._affine import Affine
-from calibrant.distributions._outline import Tails, without_copies
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.derived import Affine
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.beta import BetaMap

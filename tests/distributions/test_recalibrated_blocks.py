@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 import torch
+from calibrant.distributions._tail_map import with_logs
+from calibrant.distributions._upper_quantile import upper_quantile
+from calibrant.distributions._upper_rows import SMALLEST, quantiles_by_tails
 from torch import Tensor
 
 from calibrant import Gaussian, GaussianMixture, Laplace, StudentT
 from calibrant._checks import pit_from_cdf
 from calibrant.distributions import _row_blocks
-from calibrant.distributions._tail_map import with_logs
-from calibrant.distributions._upper_quantile import upper_quantile
-from calibrant.distributions._upper_rows import SMALLEST, quantiles_by_tails
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS

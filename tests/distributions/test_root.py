@@ -4,9 +4,8 @@ from functools import partial
 
 import pytest
 import torch
-from torch import Tensor
-
 from calibrant.distributions._root import solve_increasing, with_implicit_gradient
+from torch import Tensor
 
 double = partial(torch.tensor, dtype=torch.float64)
 ROOTS = double([-3.0, 0.0, 1e-6, 0.7, 900.0])

@@ -6,13 +6,13 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from calibrant.distributions._beta import beta_fraction
+from calibrant.distributions._gamma import log_gamma_ratio
+from calibrant.distributions._student import log_student_far_tail, student_quantile
 from scipy import special, stats
 
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import Gaussian, StudentT
-from calibrant.distributions._beta import beta_fraction
-from calibrant.distributions._gamma import log_gamma_ratio
-from calibrant.distributions._student import log_student_far_tail, student_quantile
 
 double = partial(torch.tensor, dtype=torch.float64)
 # Both sides of the switch between the continued fraction and the expansion.

@@ -2,9 +2,9 @@
 
 import pytest
 import torch
+from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 
 from calibrant import Gaussian, GaussianMixture, Laplace, StudentT
-from calibrant.distributions._value_integrals import crps_by_values, moments_by_values
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration import RECALIBRATORS
 

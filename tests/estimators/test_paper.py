@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant._checks import InputError
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import CalibratedRegressor
 
 SHARED = {

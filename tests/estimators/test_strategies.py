@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from calibrant._checks import InputError
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.transformed import Transformed
+from calibrant.distributions.derived import Transformed
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import CalibratedRegressor
 from calibrant.estimators._fitting import UnseenPool, unseen_pool
 from calibrant.estimators._settings import recipe_of

@@ -11,7 +11,7 @@ import torch
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import CalibratedRegressor, StrengthPath
 from calibrant.estimators._design import Design
 from calibrant.estimators._fitting import UnseenPool, fit_members

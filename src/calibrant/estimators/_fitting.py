@@ -14,10 +14,14 @@ from torch import Tensor, nn
 
 from calibrant._checks import InputError, find_part
 from calibrant.contracts import PitValues, Recalibrator
-from calibrant.distributions._normal import log_normal_cdf, normal_cdf, normal_score
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.censored import Censored
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.derived import Censored
+from calibrant.distributions.normal import (
+    Gaussian,
+    log_normal_cdf,
+    normal_cdf,
+    normal_score,
+)
 from calibrant.estimators._design import Design
 from calibrant.estimators._folds import Blocks, Labels
 from calibrant.estimators._members import (

@@ -23,7 +23,7 @@ from sklearn.utils.validation import has_fit_parameter
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.estimators._foreign_rows import Rows
 

@@ -14,12 +14,10 @@ from torch import Tensor, nn
 from calibrant._checks import InputError, find_part
 from calibrant.contracts import Head, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.conversion import as_distribution, pool, rescaled
+from calibrant.distributions.derived import Transformed, Truncated
 from calibrant.distributions.mixture import Mixture
-from calibrant.distributions.pooling import pool, rescaled
-from calibrant.distributions.transformed import Transformed
-from calibrant.distributions.truncated import Truncated
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators._standardize import BLOCK
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.learners.mlp import MLPStack, PiecewiseLinear

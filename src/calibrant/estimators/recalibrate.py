@@ -25,8 +25,8 @@ from sklearn.utils.validation import (
 from calibrant._checks import ArrayLike, InputError, find_part
 from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.gaussian import Gaussian
 from calibrant.distributions.mixture import Mixture
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators._design import Design, design_for
 from calibrant.estimators._fitting import UnseenPool, fit_map
 from calibrant.estimators._folds import Blocks, linked_rows

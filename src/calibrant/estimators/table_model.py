@@ -14,7 +14,7 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.pooling import rescaled
+from calibrant.distributions.conversion import rescaled
 from calibrant.estimators._about import KIND, Trend, described_table
 from calibrant.estimators._state import described
 from calibrant.estimators.loading import restored

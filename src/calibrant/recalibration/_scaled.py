@@ -9,22 +9,22 @@ from torch import Tensor
 
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.contracts import PitValues
-from calibrant.distributions._between import on_atoms
-from calibrant.distributions._derived import DerivedDistribution
-from calibrant.distributions._upper_quantile import upper_quantile
+from calibrant.distributions.adapters import TorchDistribution
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.censored import Censored
+from calibrant.distributions.derived import (
+    Censored,
+    DerivedDistribution,
+    Transformed,
+    Truncated,
+    on_atoms,
+)
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
-from calibrant.distributions.mixture import Mixture
+from calibrant.distributions.mixture import GaussianMixture, Mixture
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
-from calibrant.distributions.torch_law import TorchLaw
-from calibrant.distributions.transformed import Transformed
-from calibrant.distributions.truncated import Truncated
 
 __all__ = ["Scaled", "scaled_law", "stretched", "widened"]
 
@@ -38,7 +38,7 @@ def stretched(law: AbstractDistribution, factor: float) -> AbstractDistribution:
 def scaled_law(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     """Stretch a law in float64; what is recorded at a bound stays there."""
     if isinstance(law, Censored):
-        return Censored(scaled_law(law.base, factor), law._low, law._high)
+        return Censored(scaled_law(law.base, factor), law.low, law.high)
     return Scaled(law, factor)
 
 
@@ -47,8 +47,12 @@ def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
     if factor == 1:
         return law
     match law:
-        case Mixture() if any(isinstance(p, DerivedDistribution) for p in law.laws):
-            return Mixture([widened(part, factor) for part in law.laws], law.weights)
+        case Mixture() if any(
+            isinstance(p, DerivedDistribution) for p in law.components
+        ):
+            return Mixture(
+                [widened(part, factor) for part in law.components], law.weights
+            )
         case Recalibrated():
             return Recalibrated(widened(law.base, factor), law.unit_map)
         case Transformed():
@@ -56,14 +60,14 @@ def widened(law: AbstractDistribution, factor: float) -> AbstractDistribution:
         case Truncated():
             return Truncated(widened(law.base, factor), law.low, law.high)
         case Censored():
-            return Censored(widened(law.base, factor), law._low, law._high)
+            return Censored(widened(law.base, factor), law.low, law.high)
     wider = stretched(law, factor)
     if not isinstance(wider, Scaled):
         return wider
     # The quantile of torch at a level of 0 is some small number.
     low, high = (
         law._bounds()
-        if isinstance(law, TorchLaw)
+        if isinstance(law, TorchDistribution)
         else (law.quantile(0.0), law.quantile(1.0))
     )
     bounded = bool((low.isfinite() | high.isfinite()).any())
@@ -141,7 +145,7 @@ class Scaled(DerivedDistribution):
         return self._outside(self._base.quantile(level))
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._outside(upper_quantile(self._base, survival))
+        return self._outside(self._base.upper_quantile(survival))
 
     def _crps(self, value: Tensor) -> Tensor:
         return self._factor * self._base.crps(self._inside(value))
@@ -180,5 +184,5 @@ _FAMILIES: dict[type, Callable[[Any, float], AbstractDistribution]] = {
     Empirical: _samples,
     QuantileTable: _table,
     Scaled: lambda law, k: Scaled(law._base, k * law._factor),
-    Censored: lambda law, k: Censored(stretched(law.base, k), law._low, law._high),
+    Censored: lambda law, k: Censored(stretched(law.base, k), law.low, law.high),
 }

@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from calibrant._checks import ArrayLike, as_float_tensor, as_target, check_shapes
-from calibrant.distributions._second_order import gradients_again
 from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian, gradients_again
 from calibrant.regularizers._ranks import ranks_of
 from calibrant.regularizers._resolve import check_batch, check_finite_pit
 from calibrant.regularizers.cumulative_kl import cumulative_kl, survival_factors

@@ -50,7 +50,7 @@ def beta_nll(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian([0.0], [4.0])
     >>> round((beta_nll(law, torch.zeros(1)) / -law.log_prob([0.0])).item(), 6)
     4.0
