@@ -7,7 +7,6 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from calibrant.distributions._mixture import mean_distance, mean_pair_distance
 from scipy import stats
 from torch import Tensor
 

@@ -23,7 +23,7 @@ from calibrant import (
     StudentT,
     UnsupportedError,
 )
-from calibrant.distributions import AbstractDistribution, Recalibrated, _mixture_crps
+from calibrant.distributions import AbstractDistribution, Recalibrated
 from calibrant.recalibration import RECALIBRATORS
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -200,7 +200,7 @@ def test_crps_of_samples() -> None:
 @settings(max_examples=30)
 @given(level=st.floats(1e-12, 1 - 1e-12), weight=st.floats(0, 1))
 def test_quantile_inverts_the_cdf(name: str, level: float, weight: float) -> None:
-    laws = (mixed() if name == "mixed" else recalibrated(name, 20)).laws
+    laws = (mixed() if name == "mixed" else recalibrated(name, 20)).components
     law = Mixture(laws, [weight / 2, weight / 2, 1 - weight])
     pit = law.pit(law.quantile(level))
     error = pit.cdf - level if level < 0.5 else 1 - level - pit.survival
@@ -217,7 +217,7 @@ def test_quantiles_of_steps_and_plateaus_are_the_smallest_values() -> None:
     flat = RECALIBRATORS["isotonic"](floor=0).fit_pit([0.1, 0.2, 0.8])
     stepped = Mixture([flat.transform(Gaussian([0.0], 1.0))] * 2)
     torch.testing.assert_close(
-        stepped.quantiles(levels), stepped.laws[0].quantiles(levels)
+        stepped.quantiles(levels), stepped.components[0].quantiles(levels)
     )
 
 
@@ -316,7 +316,7 @@ def test_selects_rows(rows: Any) -> None:
     part = law[rows]
     assert type(part) is Mixture
     assert part.batch_shape == (2,)
-    assert all(isinstance(each, Recalibrated) for each in part.laws)
+    assert all(isinstance(each, Recalibrated) for each in part.components)
     torch.testing.assert_close(part.weights, law.weights[:, rows])
     torch.testing.assert_close(part.quantile(0.3), law.quantile(0.3)[rows])
     torch.testing.assert_close(part.crps(Y[rows]), law.crps(Y)[rows])

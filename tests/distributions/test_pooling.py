@@ -103,7 +103,7 @@ def test_normal_members_stay_normal(law: AbstractDistribution, members: int) -> 
 def test_other_members_become_a_mixture() -> None:
     pooled = pool(LAWS["recalibrated"](), WEIGHTS)
     assert type(pooled) is Mixture
-    assert all(isinstance(law, Recalibrated) for law in pooled.laws)
+    assert all(isinstance(law, Recalibrated) for law in pooled.components)
     torch.testing.assert_close(pooled.weights, WEIGHTS)
 
 

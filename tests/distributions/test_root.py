@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from calibrant.distributions._root import solve_increasing, with_implicit_gradient
+from calibrant.distributions._numerics import solve_increasing, with_implicit_gradient
 from torch import Tensor
 
 double = partial(torch.tensor, dtype=torch.float64)

@@ -66,8 +66,7 @@ def by_rows(
         Numbers that are needed for each row.
     """
     batch = distribution.batch_shape
-    each = max(1, batch[1:].numel()) * size
-    at_once = max(1, _ENTRIES // each)
+    at_once = max(1, _ENTRIES // max(1, batch[1:].numel() * size))
     if not batch or at_once >= batch[0]:
         return ask(distribution, *values)
     axis, parts = -len(batch), []
@@ -163,6 +162,9 @@ def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
 
 GapAndSlope = Callable[[Tensor], tuple[Tensor, Tensor]]
 
+#: Relative gaps of a tail that count as none, and that only a jump of the cdf leaves.
+_SETTLED, _JUMP = 1e-11, 1e-9
+
 
 def solve_increasing(
     gap_and_slope: GapAndSlope,
@@ -201,7 +203,7 @@ def solve_increasing(
     with torch.no_grad():
         x = low + (high - low) / 2 if start is None else start.clamp(low, high)
         last_step = high - low
-        settled = torch.zeros_like(x, dtype=torch.bool)
+        width, settled = last_step, torch.zeros_like(x, dtype=torch.bool)
         for _ in range(steps):
             gap, slope = gap_and_slope(x)
             low = torch.where(gap < 0, x, low)
@@ -210,21 +212,19 @@ def solve_increasing(
             inside = (newton >= low) & (newton <= high)
             shrinks = 2 * (newton - x).abs() <= last_step
             # This near, one more Newton step is the last: its error is a square.
-            near = gap.abs() <= eps**0.5
+            near = gap.abs() <= eps**0.75
             halved = torch.where(near, x, low + (high - low) / 2)
             following = torch.where(inside & (shrinks | near), newton, halved)
             last_step = (following - x).abs()
             # A settled row must stand still: rounding would send it off again.
             x = torch.where(settled, x, following)
             width = torch.maximum(low.abs(), high.abs())
-            settled |= near | (last_step <= 4 * eps * width)
+            settled |= near | (last_step <= eps * width)
             if settled.all():
                 break
-    return x
-
-
-#: Relative gaps of a tail that count as none, and that only a jump of the cdf leaves.
-_SETTLED, _JUMP = 1e-11, 1e-9
+        # A search ends on either side of a jump; the root is on the upper one.
+        jumps = (gap_and_slope(x)[0] < -_JUMP) & (high - x <= 8 * eps * width)
+    return torch.where(jumps, high, x)
 
 
 def tail_quantile(
@@ -257,7 +257,6 @@ def tail_quantile(
     low, high = bracket
     open_ = low.isfinite() & (high - low).isfinite() & (low < high)
     inner = [torch.where(open_, end, 0.0) for end in (low, high)]
-    # A jump in the middle of nothing: rows that are not sought settle at once.
     log_goal = tail.log()
 
     def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -269,10 +268,6 @@ def tail_quantile(
 
     with torch.no_grad():
         root = solve_increasing(gap_and_slope, *inner, start=start)
-        # A search ends on either side of a jump; the value is on the upper one.
-        step = 16 * torch.finfo(root.dtype).eps * root.abs()
-        step = torch.maximum(step, 2.0**-100 * (inner[1] - inner[0]))
-        root = torch.where(gap_and_slope(root)[0] < -_JUMP, root + step, root)
         root = torch.where(open_, root, low / 2 + high / 2)
     if learned:
         root = with_implicit_gradient(root, *gap_and_slope(root))
@@ -439,7 +434,8 @@ class LevelRule:
             both ``(..., *batch_shape)``.
         """
         batch = quantiles.shape[1:]
-        y, z = (part.reshape(-1, *batch) for part in (value, score.detach()))
+        front = value.shape[: value.ndim - len(batch)].numel()
+        y, z = (part.reshape(front, *batch) for part in (value, score.detach()))
         weights, upper = (w.to(quantiles) for w in (self.weights, self.upper_weights))
         shape = (len(self._edges) - 1, self._degree)
         inner, shares = quantiles[1:-1].view(*shape, *batch), weights[1:-1].view(shape)
@@ -526,39 +522,56 @@ _PANELS, _NODES = 48, 6
 _LEAST = 1e-40
 
 
-def _edges(distribution: AbstractDistribution) -> Tensor:
-    """Panels of each row in which its cdf is smooth, ``(panels + 1, *batch_shape)``.
+class _Panels:
+    r"""Panels of each row in which its cdf is smooth.
 
-    They are even in the sum of three measures: the cdf, its normal score, and the
-    arsinh of the value, so that no panel is wide against its distance from the median.
+    They are panels of t in :math:`y = c + s \sinh t` with the median c, which shortens
+    the tails, and even in the sum of three measures: t, the cdf and its normal score.
     """
-    room = [1] * len(distribution.batch_shape)
-    least = max(_LEAST, distribution._least_tail)
-    tail = distribution._like.new_tensor([least, 0.25, 0.5], dtype=torch.float64)
-    cdf = torch.cat([tail, 1 - tail[:2].flip(0)]).view(-1, *room)
-    survival = cdf.flip(0)
-    shape = (-1, *distribution.batch_shape)
-    ends = distribution._quantile_at(cdf.expand(shape), survival.expand(shape)).double()
-    low, first, center, last, high = ends.clamp(-1e150, 1e150)
-    scale = (last - first) / 1.35
-    scale = torch.maximum(scale, (high - low) * 1e-9 + torch.finfo(torch.float64).tiny)
-    share = torch.linspace(0, 1, _PANELS + 1).to(low).view(-1, *room)
-    start, end = (((value - center) / scale).asinh() for value in (low, high))
-    t = start + (end - start) * share
-    for _ in range(3):
-        y = center + scale * t.sinh()
-        cdf, survival = (
-            distribution._cdf(y).double(),
-            distribution._survival(y).double(),
-        )
-        score = normal_score(cdf, survival).clamp(-13, 13)
-        measure = sum(_progress(part) for part in (t, cdf, score))
-        t = _even(share, measure / 3, t)  # type: ignore[operator]
-    edges = [center + scale * t.sinh()]
-    kinks = distribution._kinks()
-    if kinks is not None:
-        edges.append(kinks.detach().double().clamp(low, high))
-    return torch.cat(edges).sort(0).values
+
+    def __init__(self, distribution: AbstractDistribution) -> None:
+        room = [1] * len(distribution.batch_shape)
+        least = max(_LEAST, distribution._least_tail)
+        tail = distribution._like.new_tensor([least, 0.25, 0.5], dtype=torch.float64)
+        cdf = torch.cat([tail, 1 - tail[:2].flip(0)]).view(-1, *room)
+        cdf = cdf.expand(-1, *distribution.batch_shape)
+        ends = distribution._quantile_at(cdf, cdf.flip(0)).double()
+        self.low, first, self._center, last, self.high = ends.clamp(-1e150, 1e150)
+        scale, width = (last - first) / 1.35, self.high - self.low
+        self._scale = torch.where(scale > 0, scale, 1e-9 * width).clamp_min(1e-300)
+        start, end = self._place(self.low), self._place(self.high)
+        share = torch.linspace(0, 1, _PANELS + 1).to(start).view(-1, *room)
+        t = start + (end - start) * share
+        for _ in range(3):
+            y = self._center + self._scale * t.sinh()
+            cdf, survival = distribution._cdf(y), distribution._survival(y)
+            score = normal_score(cdf.double(), survival.double()).clamp(-13, 13)
+            parts = [_progress(part) for part in (t, cdf.double(), score)]
+            t = _even(share, torch.stack(parts).mean(0), t)
+        kinks = distribution._kinks()
+        if kinks is not None:
+            inside = kinks.detach().double().clamp(self.low, self.high)
+            t = torch.cat([t, self._place(inside)]).sort(0).values
+        self._edges = t
+
+    def _place(self, y: Tensor) -> Tensor:
+        return ((y - self._center) / self._scale).asinh()
+
+    def middle(self) -> Tensor:
+        """Value of an edge, shape ``batch_shape``."""
+        t = self._edges[len(self._edges) // 2]
+        return self._center + self._scale * t.sinh()
+
+    def nodes(self, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Values and weights, ``(k, *batch_shape)``; a panel may end at a value."""
+        edges = self._edges
+        if end is not None:
+            edges = torch.cat([edges, self._place(end)[None]]).sort(0).values
+        x, w = (part.to(edges).view(-1, *[1] * edges.ndim) for part in _gauss(_NODES))
+        half = edges.diff(dim=0) / 2
+        t = edges[:-1] + half * (1 + x)
+        width = w * half * self._scale * t.cosh()
+        return (self._center + self._scale * t.sinh()).flatten(0, 1), width.flatten(0, 1)
 
 
 def _progress(values: Tensor) -> Tensor:
@@ -579,18 +592,10 @@ def _even(share: Tensor, measure: Tensor, t: Tensor) -> Tensor:
     return (start + part * (end - start)).movedim(-1, 0)
 
 
-def _nodes(edges: Tensor) -> tuple[Tensor, Tensor]:
-    """Values and weights of all panels, ``(panels * nodes, *batch_shape)``."""
-    x, w = (part.to(edges).view(-1, *[1] * edges.ndim) for part in _gauss(_NODES))
-    half = edges.diff(dim=0) / 2
-    return (edges[:-1] + half * (1 + x)).flatten(0, 1), (w * half).flatten(0, 1)
-
-
 def _value_moments(distribution: AbstractDistribution) -> Tensor:
     with torch.no_grad():
-        edges = _edges(distribution)
-        center = edges[len(edges) // 2]
-        y, width = _nodes(edges)
+        panels = _Panels(distribution)
+        center, (y, width) = panels.middle(), panels.nodes()
     cdf, survival = distribution._cdf(y), distribution._survival(y)
     outer = torch.where(y < center, -cdf.double(), survival.double()) * width
     first, second = outer.sum(0), 2 * (outer * (y - center)).sum(0)
@@ -599,11 +604,12 @@ def _value_moments(distribution: AbstractDistribution) -> Tensor:
 
 def _value_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
     with torch.no_grad():
-        edges = _edges(distribution)
+        panels = _Panels(distribution)
     scores = []
-    for y in value.reshape(-1, *distribution.batch_shape):
-        inside = y.clamp(edges[0], edges[-1])
-        at, width = _nodes(torch.cat([edges, inside[None]]).sort(0).values)
+    front = value.ndim - len(distribution.batch_shape)
+    for y in value.flatten(0, front - 1) if front else [value]:
+        inside = y.clamp(panels.low, panels.high)
+        at, width = panels.nodes(inside)
         cdf, survival = distribution._cdf(at), distribution._survival(at)
         outer = torch.where(at < inside, cdf, survival).double()
         # Between the value and the ends of the distribution the integrand is 1.

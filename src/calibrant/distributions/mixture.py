@@ -215,7 +215,7 @@ class GaussianMixture(AbstractDistribution):
     def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
         """Roots of the cdf, with the normal of the same moments as a start."""
         below = cdf < survival
-        tail = torch.minimum(cdf, survival)
+        tail = torch.where(below, cdf, survival)
         regular = torch.where(tail > 0, tail, 0.5)
         sign = torch.where(below, -_SQRT_HALF, _SQRT_HALF)
         means, stddevs, weights = self._against(tail)
@@ -479,8 +479,8 @@ class Mixture(AbstractDistribution):
         shape, small = cdf.shape, [compact(part) for part in (cdf, survival)]
         inside = torch.minimum(*small) > 0
         regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
-        tail = torch.minimum(*regular)
         below = (small[0] < small[1]).expand(shape)
+        tail = torch.where(below, *regular)
         with torch.no_grad():
             parts = self.components
             bracket = self._around([part._quantile_at(*regular) for part in parts])

@@ -166,14 +166,16 @@ class Recalibrated(DerivedDistribution):
 
     def _quantile(self, level: Tensor) -> Tensor:
         wide = level.double()
-        return self._quantile_at(wide, 1 - compact(wide)).to(self.dtype)
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(wide, rest).to(self.dtype)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
         wide = survival.double()
-        return self._quantile_at(1 - compact(wide), wide).to(self.dtype)
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(rest, wide).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        shape = joint_shape(cdf.shape, joint_shape(survival.shape, self.batch_shape))
+        shape = joint_shape(cdf.shape, self.batch_shape)
         # What is made of the levels alone is made once for all rows.
         cdf, survival = compact(cdf), compact(survival)
         pit = pit_from_cdf(cdf.double())
