@@ -531,11 +531,7 @@ class _Panels:
 
     def __init__(self, distribution: AbstractDistribution) -> None:
         room = [1] * len(distribution.batch_shape)
-        least = max(_LEAST, distribution._least_tail)
-        tail = distribution._like.new_tensor([least, 0.25, 0.5], dtype=torch.float64)
-        cdf = torch.cat([tail, 1 - tail[:2].flip(0)]).view(-1, *room)
-        cdf = cdf.expand(-1, *distribution.batch_shape)
-        ends = distribution._quantile_at(cdf, cdf.flip(0)).double()
+        ends = distribution._outline(max(_LEAST, distribution._least_tail))
         self.low, first, self._center, last, self.high = ends.clamp(-1e150, 1e150)
         scale, width = (last - first) / 1.35, self.high - self.low
         self._scale = torch.where(scale > 0, scale, 1e-9 * width).clamp_min(1e-300)
@@ -544,9 +540,9 @@ class _Panels:
         t = start + (end - start) * share
         for _ in range(3):
             y = self._center + self._scale * t.sinh()
-            cdf, survival = distribution._cdf(y), distribution._survival(y)
-            score = normal_score(cdf.double(), survival.double()).clamp(-13, 13)
-            parts = [_progress(part) for part in (t, cdf.double(), score)]
+            cdf, survival = (tail.double() for tail in distribution._tails(y))
+            score = normal_score(cdf, survival).clamp(-13, 13)
+            parts = [_progress(part) for part in (t, cdf, score)]
             t = _even(share, torch.stack(parts).mean(0), t)
         kinks = distribution._kinks()
         if kinks is not None:
@@ -596,7 +592,7 @@ def _value_moments(distribution: AbstractDistribution) -> Tensor:
     with torch.no_grad():
         panels = _Panels(distribution)
         center, (y, width) = panels.middle(), panels.nodes()
-    cdf, survival = distribution._cdf(y), distribution._survival(y)
+    cdf, survival = distribution._tails(y)
     outer = torch.where(y < center, -cdf.double(), survival.double()) * width
     first, second = outer.sum(0), 2 * (outer * (y - center)).sum(0)
     return torch.stack([center + first, (second - first.square()).clamp_min(0)])
@@ -610,7 +606,7 @@ def _value_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
     for y in value.flatten(0, front - 1) if front else [value]:
         inside = y.clamp(panels.low, panels.high)
         at, width = panels.nodes(inside)
-        cdf, survival = distribution._cdf(at), distribution._survival(at)
+        cdf, survival = distribution._tails(at)
         outer = torch.where(at < inside, cdf, survival).double()
         # Between the value and the ends of the distribution the integrand is 1.
         scores.append((outer.square() * width).sum(0) + (y - inside).abs())
@@ -620,7 +616,7 @@ def _value_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
 def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
     """Mean and variance of each row, float64, both of shape ``batch_shape``.
 
-    They are infinite or NaN where :func:`_endless` says so.
+    They are infinite or NaN where the tails are too heavy.
     """
     if distribution._searched:
         size = 2 * _PANELS * _NODES
@@ -628,17 +624,22 @@ def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
     else:
         found = _level_moments(distribution)
     mean, variance = found
-    low, high = _endless(distribution, 1)
-    mean = torch.where(high, torch.inf, torch.where(low, -torch.inf, mean))
-    mean = torch.where(low & high, torch.nan, mean)
-    wide = torch.stack(_endless(distribution, 2)).any(0)
+    low, high = _tail_growth(distribution)
+    mean = torch.where(high >= 1, torch.inf, torch.where(low >= 1, -torch.inf, mean))
+    mean = torch.where((low >= 1) & (high >= 1), torch.nan, mean)
+    wide = torch.maximum(low, high) >= 1 / 2
     variance = torch.where(wide, torch.inf, variance)
     return mean, torch.where(mean.isnan(), torch.nan, variance)
 
 
-def integrated_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
-    """CRPS of values of shape ``(..., *batch_shape)`` or its end, in float64."""
-    if torch.stack(_endless(distribution, 1)).any():
+def integrated_crps(
+    distribution: AbstractDistribution, value: Tensor, *, known: bool = False
+) -> Tensor:
+    """CRPS of values of shape ``(..., *batch_shape)`` or its end, in float64.
+
+    A mean that runs off is refused, unless it is ``known`` to be finite.
+    """
+    if not known and (torch.stack(_tail_growth(distribution)) >= 1).any():
         raise UnsupportedError(
             "crps needs a distribution with a finite mean, and the mean of some rows "
             "is not. Score with log_prob."
@@ -651,27 +652,26 @@ def integrated_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor
     return _level_crps(distribution, y)
 
 
-def _endless(distribution: AbstractDistribution, power: int) -> tuple[Tensor, Tensor]:
-    r"""Say in which rows a moment runs off, below and above, as booleans.
+def _tail_growth(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
+    r"""Growth :math:`d \log|Q| / d \log(1/p)` of both tails, shape ``batch_shape``.
 
-    In a tail of probability p the integrand is :math:`|Q|^k`, which has an integral only
-    while :math:`k \, d \log|Q| / d \log(1/p) < 1`. That is asked at two pairs of tails,
-    the second as far out as floats reach.
+    The k-th moment is finite only while that is below 1/k. It is asked at two pairs of
+    tail probabilities p, the second as far out as floats reach.
     """
     least = distribution._least_tail
     room = [1] * len(distribution.batch_shape)
     tail = distribution._like.new_tensor(
-        [1e-28, 1e-37, 1e10 * least, least], dtype=torch.float64
-    ).view(-1, *room)
-    tail = tail.expand(-1, *distribution.batch_shape)
-    limit = (1 - 1e-9) / power  # a tail that falls like 1/y has a slope of 1
+        [0.5, 1e-28, 1e-37, 1e10 * least, least], dtype=torch.float64
+    )
+    far = tail.view(-1, *room).expand(-1, *distribution.batch_shape)
+    steps = (tail[1::2] / tail[2::2]).log().view(-1, *room)
     found = []
     with torch.no_grad():
-        half = torch.full_like(tail[:1], 0.5)
-        center = distribution._quantile_at(half, half).double()
-        for pit in ((tail, 1 - tail), (1 - tail, tail)):
-            far = (distribution._quantile_at(*pit).double() - center).abs().log()
-            pace = (far[1::2] - far[::2]) / (tail[::2] / tail[1::2]).log()
-            pace = torch.where(far[1::2] == math.inf, math.inf, pace)
-            found.append((pace >= limit).any(0))
+        for pit in ((far, 1 - far), (1 - far, far)):
+            quantiles = distribution._quantile_at(*pit).double()
+            logs = (quantiles[1:] - quantiles[0]).abs().log()
+            pace = (logs[1::2] - logs[::2]) / steps
+            pace = torch.where(logs[1::2] == math.inf, math.inf, pace)
+            # A tail that falls like 1/y has a growth of 1 but for rounding.
+            found.append(pace.nan_to_num(0.0, posinf=math.inf).amax(0) * (1 + 1e-9))
     return found[0], found[1]

@@ -235,7 +235,7 @@ class TorchDistribution(AbstractDistribution):
                 "crps needs a distribution with a finite mean, which torch's "
                 f"{type(self._given).__name__} has not. Score with log_prob."
             )
-        return integrated_crps(self, value).to(self._answer(value))
+        return integrated_crps(self, value, known=True).to(self._answer(value))
 
     def _answer(self, value: Tensor) -> torch.dtype:
         return torch.promote_types(value.dtype, self.dtype)
@@ -387,7 +387,7 @@ class ScipyDistribution(AbstractDistribution):
                 "crps needs a finite mean, and this distribution has none. "
                 "Score with log_prob."
             )
-        return integrated_crps(self, value.detach().cpu())
+        return integrated_crps(self, value.detach().cpu(), known=True)
 
 
 class RenamedScipy:

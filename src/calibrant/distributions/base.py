@@ -90,6 +90,11 @@ class AbstractDistribution(ABC):
     def _survival(self, value: Tensor) -> Tensor:
         return self._pit(value).survival
 
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Cdf and survival, without their logarithms where these cost extra."""
+        pit = self._pit(value)
+        return pit.cdf, pit.survival
+
     def _pit_before(self, value: Tensor) -> PitValues | None:  # noqa: ARG002
         """Return the limits of :meth:`_pit` from below, None for a continuous cdf."""
         return None
@@ -116,6 +121,15 @@ class AbstractDistribution(ABC):
     def _least_tail(self) -> float:
         """Smallest tail probability that has a quantile of its own."""
         return torch.finfo(self.dtype).tiny
+
+    def _outline(self, tail: float) -> Tensor:
+        """Quantiles at a tail, 1/4, 1/2, 3/4 and the other tail, roughly, float64.
+
+        Shape: ``(5, *batch_shape)``.
+        """
+        level = self._like.new_tensor([tail, 0.25, 0.5, 0.75, 1], dtype=torch.float64)
+        cdf = level.view(-1, *[1] * len(self.batch_shape)).expand(-1, *self.batch_shape)
+        return self._quantile_at(cdf, cdf.flip(0)).double()
 
     def _kinks(self) -> Tensor | None:
         """Values where the cdf jumps or bends, ``(k, *batch_shape)``, if few."""

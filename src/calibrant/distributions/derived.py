@@ -248,18 +248,12 @@ class Transformed(DerivedDistribution):
         before = self._base._pit_before(z)
         return None if before is None else _chosen(inside, before, self._pit(value))
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._tail(value, "_cdf", 0.0)
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._tail(value, "_survival", 1.0)
-
-    def _tail(self, value: Tensor, name: str, lowest: float) -> Tensor:
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         _, z, inside = self._image(value)
-        tail: Tensor = getattr(self._base, name)(z)
-        above = value.double() >= self.transform.support[1]
-        tail = torch.where(inside, tail, torch.where(above, 1 - lowest, lowest))
-        return tail.to(self._answer_dtype(value))
+        cdf, survival = self._base._tails(z)
+        above = (value.double() >= self.transform.support[1]).to(cdf)
+        cdf = torch.where(inside, cdf, above)
+        return cdf, torch.where(inside, survival, 1 - above)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, z, inside = self._image(value)
@@ -415,12 +409,6 @@ class Truncated(DerivedDistribution):
         floored = (torch.where(log == -torch.inf, least, log) for log in logs)
         found = PitValues(logs[0].exp(), logs[1].exp(), *floored)
         return found.map(lambda part: part.to(dtype))
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._pit(value).cdf
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._pit(value).survival
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value), self._inside()
@@ -578,15 +566,12 @@ class Censored(DerivedDistribution):
         own = own if inner is None else torch.cat([own, self._inside(inner).to(own)])
         return own if len(own) else None
 
-    def _cdf(self, value: Tensor) -> Tensor:
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         y, inside = self._placed(value)
-        cdf, above = self._base._cdf(inside), y >= self.high
-        return _filled(cdf, above.to(cdf), above | (y < self.low))
-
-    def _survival(self, value: Tensor) -> Tensor:
-        y, inside = self._placed(value)
-        survival, below = self._base._survival(inside), y < self.low
-        return _filled(survival, below.to(survival), below | (y >= self.high))
+        cdf, survival = self._base._tails(inside)
+        below, above = y < self.low, y >= self.high
+        cdf = _filled(cdf, above.to(cdf), below | above)
+        return cdf, _filled(survival, below.to(survival), below | above)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value)
@@ -696,11 +681,8 @@ class Affine(DerivedDistribution):
     def _pit_before(self, value: Tensor) -> PitValues | None:
         return self._base._pit_before(self._inside(value))
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._base.cdf(self._inside(value))
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._base.survival(self._inside(value))
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        return self._base._tails(self._inside(value))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         inner = self._inside(value)

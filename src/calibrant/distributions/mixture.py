@@ -176,19 +176,22 @@ class GaussianMixture(AbstractDistribution):
         return means, stddevs, self.weights.reshape(shape)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        means, stddevs, weights = self._against(value)
-        return (weights * normal_cdf(standardized(value - means, stddevs))).sum(0)
+        return self._tails(value)[0]
 
     def _survival(self, value: Tensor) -> Tensor:
+        return self._tails(value)[1]
+
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         means, stddevs, weights = self._against(value)
-        return (weights * normal_cdf(standardized(means - value, stddevs))).sum(0)
+        z = standardized(value - means, stddevs)
+        cdf, survival = (weights * normal_cdf(side) for side in (z, -z))
+        return cdf.sum(0), survival.sum(0)
 
     def _pit(self, value: Tensor) -> PitValues:
         means, stddevs, weights = self._against(value)
         z = standardized(value - means, stddevs)
         return _joined(
-            (weights * normal_cdf(z)).sum(0),
-            (weights * normal_cdf(-z)).sum(0),
+            *self._tails(value),
             _log_sum(weights, log_normal_cdf(z)),
             _log_sum(weights, log_normal_cdf(-z)),
         )
@@ -415,6 +418,10 @@ class Mixture(AbstractDistribution):
     def _survival(self, value: Tensor) -> Tensor:
         return self._share(part._survival(value) for part in self.components)
 
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        cdf, survival = zip(*(p._tails(value) for p in self.components), strict=True)
+        return self._share(cdf), self._share(survival)
+
     def _pit(self, value: Tensor) -> PitValues:
         return self._join([part._pit(value) for part in self.components])
 
@@ -439,6 +446,13 @@ class Mixture(AbstractDistribution):
 
     def _kinks(self) -> Tensor | None:
         return self._all_of([part._kinks() for part in self.components])
+
+    def _outline(self, tail: float) -> Tensor:
+        parts = torch.stack([part._outline(tail) for part in self.components])
+        used = torch.where(self.weights[:, None] > 0, parts, torch.nan)
+        low, high = used[:, 0].nan_to_num(torch.inf), used[:, 4].nan_to_num(-torch.inf)
+        middle = (self.weights[:, None] * parts.clamp(-1e150, 1e150)).sum(0)[1:4]
+        return torch.cat([low.amin(0)[None], middle, high.amax(0)[None]])
 
     def _all_of(self, places: list[Tensor | None]) -> Tensor | None:
         known = [part.to(self.dtype) for part in places if part is not None]
@@ -541,7 +555,7 @@ class Mixture(AbstractDistribution):
                     f"{int(missing.sum())} rows of a {type(inner).__name__} is not. "
                     "Score with log_prob."
                 )
-        found = integrated_crps(self, value).to(self.dtype)
+        found = integrated_crps(self, value, known=True).to(self.dtype)
         return refuse_gradient(
             found,
             [p._like for p in self.components if _has_lost_gradient(p, value)],

@@ -299,6 +299,10 @@ class Gaussian(AbstractDistribution):
     def _survival(self, value: Tensor) -> Tensor:
         return normal_cdf(-self._z(value))
 
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        z = self._z(value)
+        return normal_cdf(z), normal_cdf(-z)
+
     def _pit(self, value: Tensor) -> PitValues:
         return normal_pit(self._z(value))
 

@@ -15,7 +15,7 @@ __all__ = ["Recalibrated"]
 #: The smallest tail of the base that is asked for.
 _LEAST = 1e-300
 #: Kinks of a map up to which an integral over values meets each of them.
-_FEW = 64
+_FEW = 16
 
 
 class Recalibrated(DerivedDistribution):
@@ -140,11 +140,11 @@ class Recalibrated(DerivedDistribution):
         own = self._base._quantile_at(level, 1 - level)
         return own if kinks is None else torch.cat([own, kinks.to(own)])
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._pit(value).cdf
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._pit(value).survival
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        cdf, survival = (tail.double() for tail in self._base._tails(value))
+        logs = (tail.clamp_min(_LEAST).log() for tail in (cdf, survival))
+        mapped = self.unit_map.forward(PitValues(cdf, survival, *logs))
+        return mapped.cdf, mapped.survival
 
     def _log_prob(self, value: Tensor) -> Tensor:
         density, pit = self._base.log_prob(value), self._base.pit(value)
