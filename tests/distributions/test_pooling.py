@@ -119,7 +119,9 @@ def test_pool_keeps_further_axes_and_gradients() -> None:
 
 
 def test_pool_says_what_it_needs() -> None:
-    with pytest.raises(InputError, match=r"\(members, \*batch\).*Mixture\(laws\)"):
+    with pytest.raises(
+        InputError, match=r"\(members, \*batch\).*Mixture\(components\)"
+    ):
         pool(Gaussian(0.0, 1.0))
     with pytest.raises(InputError, match="sum to 1"):
         pool(Gaussian(LOCATION, SCALE), [0.5, 0.6])

@@ -6,15 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from scipy import special, stats
+
+from calibrant._checks import InputError, UnsupportedError
+from calibrant.distributions import Gaussian, StudentT
 from calibrant.distributions.student_t import (
     log_far_tail,
     log_gamma_ratio,
     standard_quantile,
 )
-from scipy import special, stats
-
-from calibrant._checks import InputError, UnsupportedError
-from calibrant.distributions import Gaussian, StudentT
 
 double = partial(torch.tensor, dtype=torch.float64)
 # Both sides of the switch between the continued fraction and the expansion.

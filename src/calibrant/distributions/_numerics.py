@@ -1,10 +1,10 @@
 r"""The root finder and the integrator behind everything without a closed form.
 
-**Roots.** :func:`solve_increasing` inverts an increasing function for many rows at once,
+**Roots.** :func:`solve_increasing` inverts an increasing function for many rows,
 :func:`tail_quantile` a cdf, by the logarithm of the smaller tail.
 
 **Integrals.** :func:`moments` and :func:`integrated_crps` integrate the quantile
-function Q over levels, :math:`\int f(Q(u)) \, dR(u)`, where R is a map of the levels. On
+function Q over levels, :math:`\int f(Q(u)) \, dR(u)`, where R is a map of levels. On
 each panel of normal scores :math:`z = \Phi^{-1}(u)` Q is followed by a polynomial, and
 that is integrated against R exactly, kink by kink, once for all rows. Where quantiles
 have to be searched for, the same integrals are taken over values,
@@ -223,7 +223,7 @@ def solve_increasing(
             if settled.all():
                 break
         # A search ends on either side of a jump; the root is on the upper one.
-        jumps = (gap_and_slope(x)[0] < -_JUMP) & (high - x <= 8 * eps * width)
+        jumps = (gap_and_slope(x)[0] < -_JUMP) & (high - x <= 2 * eps * width)
     return torch.where(jumps, high, x)
 
 
@@ -378,7 +378,7 @@ class LevelRule:
     def _pieces(
         self, start: Tensor, end: Tensor, panel: Tensor, *, upper: bool = False
     ) -> Tensor:
-        """Integrals of the Legendre polynomials between scores, ``(degree, *shape)``."""
+        """Integrals of Legendre polynomials between scores, ``(degree, *shape)``."""
         low, high = (self._map.forward(normal_pit(part)) for part in (start, end))
         gain = torch.where(
             start < 0, high.cdf - low.cdf, low.survival - high.survival
@@ -406,7 +406,8 @@ class LevelRule:
         """Place in the panel, from -1 to 1."""
         edges = self._edges.to(score)
         low, high = edges[panel], edges[panel + 1]
-        return (2 * score - low - high) / (high - low)
+        place: Tensor = (2 * score - low - high) / (high - low)
+        return place
 
     def quantiles(self, distribution: AbstractDistribution) -> Tensor:
         """Quantiles of all rows at the nodes, float64, ``(k, *batch_shape)``."""
@@ -418,7 +419,8 @@ class LevelRule:
             shape = (len(some), *distribution.batch_shape)
             tails = (normal_cdf(z).expand(shape) for z in (some, -some))
             parts.append(distribution._quantile_at(*tails))
-        return torch.cat(parts).double()
+        quantiles: Tensor = torch.cat(parts).double()
+        return quantiles
 
     def crps(self, quantiles: Tensor, value: Tensor, score: Tensor) -> Tensor:
         r"""Integrate the energy form over levels.
@@ -455,7 +457,7 @@ class LevelRule:
         return (total - y - 2 * below).clamp_min(0).reshape(value.shape)
 
     def _up_to(self, score: Tensor) -> tuple[Tensor, Tensor]:
-        """Panel of each score, and integrals from its start on, ``(degree, *shape)``."""
+        """Panel of each score, and integrals from its start, ``(degree, *shape)``."""
         fine, panels = self._fine.to(score), self._panel.to(score.device)
         inside = score.clamp(fine[0], fine[-1]).contiguous()
         kink = torch.searchsorted(fine, inside, right=True) - 1
@@ -517,7 +519,7 @@ def _level_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
 
 # Integrals over values.
 
-_PANELS, _NODES = 48, 6
+_PANELS, _NODES, _MOST_KINKS = 64, 5, 128
 #: Beyond these tails nothing is integrated.
 _LEAST = 1e-40
 
@@ -544,19 +546,26 @@ class _Panels:
             score = normal_score(cdf, survival).clamp(-13, 13)
             parts = [_progress(part) for part in (t, cdf, score)]
             t = _even(share, torch.stack(parts).mean(0), t)
-        kinks = distribution._kinks()
+        edges, kinks = [t], distribution._kinks()
         if kinks is not None:
             inside = kinks.detach().double().clamp(self.low, self.high)
-            t = torch.cat([t, self._place(inside)]).sort(0).values
-        self._edges = t
+            edges.append(self._place(inside))
+        levels, _ = distribution._level_kinks()
+        if levels is not None:  # of a map: roughly is enough for many small kinks
+            some = levels[:: -(-len(levels) // _MOST_KINKS)].to(t)
+            cdf = distribution._tails(self._center + self._scale * t.sinh())[0].double()
+            edges.append(_interpolated(some.view(-1, *room), cdf.cummax(0).values, t))
+        self._edges = torch.cat(edges).sort(0).values
 
     def _place(self, y: Tensor) -> Tensor:
-        return ((y - self._center) / self._scale).asinh()
+        t: Tensor = ((y - self._center) / self._scale).asinh()
+        return t
 
     def middle(self) -> Tensor:
         """Value of an edge, shape ``batch_shape``."""
         t = self._edges[len(self._edges) // 2]
-        return self._center + self._scale * t.sinh()
+        value: Tensor = self._center + self._scale * t.sinh()
+        return value
 
     def nodes(self, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Values and weights, ``(k, *batch_shape)``; a panel may end at a value."""
@@ -567,7 +576,9 @@ class _Panels:
         half = edges.diff(dim=0) / 2
         t = edges[:-1] + half * (1 + x)
         width = w * half * self._scale * t.cosh()
-        return (self._center + self._scale * t.sinh()).flatten(0, 1), width.flatten(0, 1)
+        return (self._center + self._scale * t.sinh()).flatten(0, 1), width.flatten(
+            0, 1
+        )
 
 
 def _progress(values: Tensor) -> Tensor:
@@ -578,14 +589,21 @@ def _progress(values: Tensor) -> Tensor:
 
 def _even(share: Tensor, measure: Tensor, t: Tensor) -> Tensor:
     """Places with even shares of an ascending measure, from the first to the last."""
+    wanted = measure[:1] + (measure[-1:] - measure[:1]) * share
+    return _interpolated(wanted, measure, t)
+
+
+def _interpolated(wanted: Tensor, measure: Tensor, t: Tensor) -> Tensor:
+    """Linear interpolation along the first axis, of an ascending measure."""
     given, values = measure.movedim(0, -1).contiguous(), t.movedim(0, -1)
-    wanted = given[..., :1] + (given[..., -1:] - given[..., :1]) * share.flatten()
+    wanted = wanted.expand(-1, *measure.shape[1:]).movedim(0, -1)
     right = torch.searchsorted(given, wanted.contiguous())
     right = right.clamp(1, given.shape[-1] - 1)
     low, high = given.gather(-1, right - 1), given.gather(-1, right)
     start, end = values.gather(-1, right - 1), values.gather(-1, right)
     part = ((wanted - low) / (high - low).clamp_min(1e-300)).clamp(0, 1)
-    return (start + part * (end - start)).movedim(-1, 0)
+    found: Tensor = start + part * (end - start)
+    return found.movedim(-1, 0)
 
 
 def _value_moments(distribution: AbstractDistribution) -> Tensor:

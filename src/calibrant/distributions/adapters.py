@@ -344,8 +344,8 @@ class ScipyDistribution(AbstractDistribution):
             )
         except AttributeError:
             raise UnsupportedError(
-                f"{type(self._frozen).__name__} cannot select rows: it is not frozen by "
-                "scipy.stats. Freeze one for the rows you want."
+                f"{type(self._frozen).__name__} cannot select rows: it is not frozen "
+                "by scipy.stats. Freeze one for the rows you want."
             ) from None
         index = rows.cpu().numpy() if isinstance(rows, Tensor) else rows
 

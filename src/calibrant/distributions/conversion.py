@@ -96,7 +96,7 @@ def _refuse_odd_scipy(prediction: object) -> None:
     new = _has(prediction, ("logpmf", "icdf")) and _is_discrete(prediction)
     if old or new:
         raise InputError(
-            f"prediction must be continuous, got a {type(prediction).__name__}. The PIT "
+            f"prediction must be continuous, got a {type(prediction).__name__}. PIT "
             "values of counts are not uniform even if the model is right. Pass a "
             "continuous approximation, or draws with noise: "
             "Empirical(counts + uniform in [0, 1))."
@@ -135,8 +135,8 @@ def _hint(array: Any) -> str:  # noqa: ANN401
 def _refuse_independent(given: Any) -> AbstractDistribution:  # noqa: ANN401
     raise InputError(
         "prediction must be of single numbers, got an Independent with event "
-        f"shape {tuple(given.event_shape)}. Pass its base_dist with the rows on the last "
-        "axis (squeeze(-1) the parameters), or use dim= where it is offered."
+        f"shape {tuple(given.event_shape)}. Pass its base_dist, rows on the last axis "
+        "(squeeze(-1) the parameters), or use dim= where it is offered."
     )
 
 
@@ -169,7 +169,7 @@ def pool(
 
     .. math:: F(y) = \sum_i w_i F_i(y)
 
-    Normal distributions and mixtures of them become one :class:`GaussianMixture`, exactly; all
+    Normal distributions and their mixtures become one :class:`GaussianMixture`, all
     others a :class:`Mixture`.
 
     Parameters
@@ -196,7 +196,7 @@ def pool(
     shape = distribution.batch_shape
     if not shape or shape[0] == 0:
         raise InputError(
-            "distribution must have batch shape (members, *batch) with at least one member, "
+            "distribution must have batch shape (members, *batch) with a member, "
             f"got {tuple(shape)}. A list becomes one with Mixture(components)."
         )
     each = weights_like(
@@ -240,7 +240,7 @@ def rescaled(
     r"""Return the distribution of :math:`c + s\,Y`, as a standardized target is undone.
 
     The family stays: a mixture becomes one of moved components, a recalibrated
-    distribution one with a moved base. Those of other libraries are asked for :math:`(y - c) / s`.
+    distribution one with a moved base. Others are asked for :math:`(y - c) / s`.
 
     Parameters
     ----------

@@ -167,12 +167,12 @@ class Transformed(DerivedDistribution):
     ``log_prob`` is ``-inf``.
 
     ``mean``, ``variance`` and ``crps`` are integrals over levels as in
-    :class:`Recalibrated`. For a normal distribution under ``log`` (the log-normal), with
+    :class:`Recalibrated`. For a normal distribution under ``log``, with
     :math:`\sigma` the standard deviation of the logarithm, their relative error is
     below 1e-6 for :math:`\sigma \le 8` (mean and crps) and :math:`\sigma \le 4`
     (variance). What lies in tails below 2e-38 is put there, which makes heavier ones
     too small. A moment whose integrand does not even fall there is ``inf``: every
-    moment of Student's t under ``log`` (up to 100 degrees of freedom), and the mean of a
+    moment of Student's t under ``log`` (up to 100 degrees of freedom), the mean of a
     Laplace distribution of scale 1 or more. ``crps`` then raises.
 
     Parameters

@@ -134,8 +134,8 @@ class Empirical(AbstractDistribution):
     def _log_prob(self, value: Tensor) -> Tensor:
         raise UnsupportedError(
             "log_prob needs a density, and samples have none. Score the samples with "
-            "crps, put a normal distribution around each (GaussianMixture), or fit a kernel "
-            f"density and pass that (asked of {tuple(value.shape)} values)."
+            "crps, put a normal distribution around each (GaussianMixture), or fit a "
+            f"kernel density and pass that (asked of {tuple(value.shape)} values)."
         )
 
     def _quantile(self, level: Tensor) -> Tensor:
@@ -149,7 +149,7 @@ class Empirical(AbstractDistribution):
     def _crps(self, value: Tensor) -> Tensor:
         """Score exactly, after the sort in O(log m) per value.
 
-        It is the energy form E|X - y| - E|X - X'| / 2 of these samples, whose pairs include
+        It is the energy form E|X - y| - E|X - X'| / 2, whose pairs include
         those of a sample with itself; the "fair" estimate for the distribution
         behind the samples would divide by m (m - 1).
         """
