@@ -44,7 +44,7 @@ class QuantileTable(AbstractDistribution):
     >>> predictive = QuantileTable([0.1, 0.5, 0.9], [[-1.0, 0.0, 1.0], [0.0, 1.0, 4.0]])
     >>> predictive.cdf([0.0, 1.0]).tolist()
     [0.5, 0.5]
-    >>> [round(bound, 3) for bound in law.interval(0.4)[1].tolist()]
+    >>> [round(bound, 3) for bound in predictive.interval(0.4)[1].tolist()]
     [0.5, 2.5]
     """
 

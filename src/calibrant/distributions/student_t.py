@@ -57,7 +57,7 @@ class StudentT(AbstractDistribution):
     Examples
     --------
     >>> predictive = StudentT(1.0, [0.0, 10.0], 2.0)
-    >>> [round(value, 12) for value in predictive.cdf([2.0, 8.0]).tolist()]
+    >>> [round(value, 9) for value in predictive.cdf([2.0, 8.0]).tolist()]
     [0.75, 0.25]
     >>> predictive.mean.tolist()
     [nan, nan]
@@ -195,7 +195,7 @@ def log_far_tail(z: Tensor, df: Tensor) -> Tensor:
         \left(\frac{\cosh(s + r)}{\cosh s}\right)^{-\nu} dr ,
 
     a smooth integrand that falls at least as fast as an exponential: Gauss-Legendre
-    with 10 nodes on each of 12 panels, in float64. It is at most log(1/2) and finite
+    with 12 nodes on each of 12 panels, in float64. It is at most log(1/2) and finite
     for every finite ``z``.
     """
     dtype = torch.promote_types(z.dtype, df.dtype)
@@ -206,7 +206,7 @@ def log_far_tail(z: Tensor, df: Tensor) -> Tensor:
     rate = df * slope + torch.minimum(df, df.sqrt())
     nodes, weights = (
         torch.from_numpy(part).to(rate).view(-1, *[1] * rate.ndim)
-        for part in np.polynomial.legendre.leggauss(10)
+        for part in np.polynomial.legendre.leggauss(12)
     )
     total = torch.zeros_like(rate)
     for start, end in pairwise(_EDGES):
