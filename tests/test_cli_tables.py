@@ -212,6 +212,43 @@ def test_info_needs_nothing_heavy(model: str, place: Path, tmp_path: Path) -> No
     assert done.stdout.splitlines()[-2:] == [expected, "[]"], done.stderr
 
 
+def test_a_reader_that_leaves_early_gets_no_error(place: Path) -> None:
+    code = (
+        "import os, sys\n"
+        f"sys.argv = ['calibrant', 'info', {str(place / 'model')!r}]\n"
+        "from calibrant.cli import main\n"
+        "read, write = os.pipe()\n"
+        "os.close(read)\n"
+        "os.dup2(write, 1)\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_files_at_fault_end_with_a_message_and_no_abort(tmp_path: Path) -> None:
+    rows = [f"{number},note,{number % 7}" for number in range(60)]
+    quotes = [*rows[:10], '10,"bad,3', *rows[11:45], '45,worse",3', *rows[46:]]
+    short = [*rows[:10], "1,2", *rows[10:]]
+    running = []
+    for name, lines in (("quotes", quotes), ("short", short)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["x,note,y", *lines, ""]), "utf-8")
+        command = [sys.executable, "-m", "calibrant", "fit", str(path), "--target", "y"]
+        running += [
+            subprocess.Popen(command, stdout=-1, stderr=-1, text=True) for _ in range(2)
+        ]
+    for process, text in zip(
+        running, 2 * ["closed again 35 lines below"] + 2 * ["row 11"], strict=True
+    ):
+        _, said = process.communicate()
+        assert process.returncode == 2, said
+        assert said.count("\n") == 1
+        assert text in said
+
+
 def test_datasets_are_listed_and_written(tmp_path: Path) -> None:
     assert "concrete" in invoke("datasets").stdout
     listed = json.loads(invoke("datasets", "--json").stdout)["datasets"]

@@ -67,9 +67,14 @@ class PartFormat:
             )
         try:
             return self._table[name].from_state(content["options"], content["state"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (
+            *(LookupError, TypeError, ValueError, AttributeError),
+            *(ArithmeticError, RuntimeError),
+        ) as error:
+            own = isinstance(error, InputError)
+            reason = str(error).rstrip(".") if own else "its numbers are not as written"
             raise InputError(
-                f"the text for {name!r} is damaged: {error}. Write it again with "
+                f"the text for {name!r} is damaged: {reason}. Write it again with "
                 "to_json()."
             ) from error
 

@@ -150,7 +150,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"head": "gausian"}, "Did you mean 'gaussian'"),
     ({"target_transform": "boxcox"}, "target_transform: .*Did you mean 'box_cox'"),
     ({"recalibrator": "betas"}, "Did you mean 'beta'"),
-    ({"recalibrate_on": "cross_fit"}, "recalibrate_on must be one of .*'out_of_fold'"),
+    ({"recalibrate_on": "cross_fit"}, "recalibrate_on must be one of .*out_of_fold"),
     ({"spread_floor": 2}, "floor must lie in"),
     ({"epochs": 0}, "epochs must be a whole number"),
     ({"loss": "mse"}, "score"),

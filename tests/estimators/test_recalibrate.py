@@ -78,12 +78,20 @@ def test_the_pool_of_unseen_clones_is_that_of_its_definition(members: int) -> No
     predicted = np.array([clone.predict(x, return_std=True) for clone in clones])
     unseen = model.folds_ + 4 * np.arange(members)[:, None]
     means, spreads = predicted[unseen, :, np.arange(53)].transpose(2, 0, 1)
-    weight = 3 if members >= 4 else 0
-    spread = np.sqrt((spreads**2).mean(0) + weight * means.var(0))
-    pit = stats.norm.cdf(y, means.mean(0), spread)
+    usual = model.disagreement_
+    assert (usual is None) == (members < 4)
+
+    def pooled(means: np.ndarray, spreads: np.ndarray) -> np.ndarray:
+        within, k = (spreads**2).mean(0), len(means)
+        if usual is None:
+            return np.sqrt(within)
+        prior, found = 8 * usual * within, k * means.var(0)
+        return np.sqrt(within + 3 * (prior + found) / (8 + k - 1))
+
+    pit = stats.norm.cdf(y, means.mean(0), pooled(means, spreads))
     np.testing.assert_allclose(model.pit_, pit, rtol=1e-9)
     means, spreads = predicted.transpose(1, 0, 2)
-    spread = np.sqrt((spreads**2).mean(0) + weight * means.var(0))
+    spread = pooled(means, spreads)
     law = model.predict_distribution(x)
     assert isinstance(law, Recalibrated)
     np.testing.assert_allclose(law.base.mean, means.mean(0), rtol=1e-9)
@@ -341,7 +349,9 @@ def test_progress_is_shown_if_asked_for(capsys: pytest.CaptureFixture[str]) -> N
 def test_laws_that_are_far_too_narrow_are_told_of() -> None:
     x, y = noisy_line(60)
     with pytest.warns(UserWarning, match="cannot tell how far"):
-        recalibrate(Ridge(), x, y, law=lambda m, x: (m.predict(x), 1e-6))
+        recalibrate(
+            Ridge(), x, y, law=lambda m, x: (m.predict(x), 1e-6), random_state=0
+        )
 
 
 def test_laws_that_are_too_narrow_by_hundreds_are_widened() -> None:
@@ -428,3 +438,22 @@ def test_the_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) == 4
     for line in lines:
         assert_calibrated(line)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, -1e6])
+@pytest.mark.parametrize("recalibrator", ["empirical", "beta"])
+def test_intervals_of_a_constant_target_cover_it(
+    value: float, recalibrator: str
+) -> None:
+    x, _ = pure_noise(100)
+    with pytest.warns(UserWarning, match="the target is constant"):
+        model = recalibrate(
+            LinearRegression(),
+            x,
+            np.full(100, value),
+            recalibrator=recalibrator,
+            random_state=0,
+        )
+    low, high = model.predict_interval(x[:5], coverage=0.5).T
+    assert (low < value).all()
+    assert (value < high).all()

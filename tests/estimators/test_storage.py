@@ -17,7 +17,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators import CalibratedRegressor, load
 from calibrant.learners.heads import GaussianHead, GaussianMixtureHead
 from calibrant.recalibration.beta import BetaRecalibrator
-from calibrant.storage import StorageError
+from calibrant.storage import StorageError, write_folder
 from calibrant.transforms import from_functions
 from calibrant.transforms.logit import LogitTransform
 
@@ -243,6 +243,13 @@ class TestFolders:
     def test_a_missing_folder(self, tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="there is no folder"):
             load(tmp_path / "nothing")
+
+    def test_a_folder_of_another_kind(self, tmp_path: Path) -> None:
+        folder = write_folder(
+            tmp_path / "model", arrays={}, description={}, kind="TableModel"
+        )
+        with pytest.raises(StorageError, match=r"calibrant\.TableModel\.load\(folder"):
+            load(folder)
 
     def test_an_edited_folder(
         self, fitted: CalibratedRegressor, tmp_path: Path

@@ -98,22 +98,25 @@ def test_heads(head: str, kind: str, cheap: Make, line: Rows) -> None:
         torch.testing.assert_close(law.stddev, mixture.stddev)
 
 
-@pytest.mark.parametrize(
-    ("members", "strategy", "weight"),
-    [(4, None, 3), (3, None, 0), (4, "out_of_fold", 3), (3, "out_of_fold", 0)],
-)
-def test_pools_of_four_count_their_disagreement(
-    members: int, strategy: str | None, weight: float, cheap: Make, line: Rows
+@pytest.mark.parametrize("members", [3, 4])
+@pytest.mark.parametrize("strategy", [None, "out_of_fold"])
+def test_disagreement_counts_three_times_and_is_moderated(
+    members: int, strategy: str | None, cheap: Make, line: Rows
 ) -> None:
     # What counts is the size of the pools that the map learns from, not of the served.
     model = cheap(epochs=2, members=members, recalibrate_on=strategy).fit(*line)
     inner = model.model_.members
+    usual = inner.disagreement
     alone = [inner.law(line[0], [member]) for member in range(len(inner))]
     means = torch.stack([law.mean for law in alone])
-    variances = torch.stack([law.variance for law in alone])
-    served = inner.law(line[0])
+    # A pool of one has the prior alone.
+    own = torch.stack([law.variance for law in alone]) / (1 + 3 * (usual or 0))
+    served, count, expected = inner.law(line[0]), len(alone), own.mean(0)
     torch.testing.assert_close(served.mean, means.mean(0))
-    expected = variances.mean(0) + weight * means.var(0, correction=0)
+    if members == 4:
+        prior, found = 8 * usual * own.mean(0), (count - 1) * means.var(0)
+        expected = expected + 3 * (prior + found) / (8 + count - 1)
+        assert (usual > 0) == (strategy is not None)
     torch.testing.assert_close(served.variance, expected)
 
 

@@ -80,7 +80,9 @@ def test_options_and_tables_are_checked() -> None:
     with pytest.raises(InputError, match="knots must be at least 1, got 0"):
         SmoothRecalibrator(knots=0)
     up = torch.tensor([0.0, 1.0])
-    with pytest.raises(InputError, match="places and heights must increase"):
+    with pytest.raises(
+        InputError, match="places and heights must be log odds that increase"
+    ):
         LogOddsSpline(up, up.flip(0), up + 1)
     with pytest.raises(InputError, match=r"got \[\(2,\), \(2,\), \(1,\)\]"):
         LogOddsSpline(up, up, up[:1] + 1)

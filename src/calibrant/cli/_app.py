@@ -139,6 +139,8 @@ def one_line_errors(
             except KeyboardInterrupt:
                 say(f"calibrant: interrupted. {nothing_yet}", err=True)
                 raise typer.Exit(_INTERRUPTED) from None
+            except BrokenPipeError:
+                raise  # the reader has left, see run
             except (ValueError, OSError, RuntimeError) as error:
                 if not _is_for_the_user(error):
                     raise

@@ -13,7 +13,7 @@ from calibrant.estimators._folds import Blocks, linked_rows
 from calibrant.estimators._standardize import usual_range
 from calibrant.metrics.target_grid import detect_grid
 
-__all__ = ["check_arrays", "read_features", "read_table"]
+__all__ = ["check_arrays", "read_features", "read_table", "warn_of_constant"]
 
 Array = npt.NDArray[np.float64]
 
@@ -110,17 +110,22 @@ def _full_bounds(bounds: Any) -> Any:  # noqa: ANN401
     return (-np.inf if low is None else low, np.inf if high is None else high)
 
 
+def warn_of_constant(target: Array, *, stacklevel: int) -> None:
+    """Warn that all targets are equal."""
+    warnings.warn(
+        f"the target is constant ({target[0]:g}): there is nothing to learn.",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
 def _checked_target(y: Any, bounds: object) -> Array:  # noqa: ANN401
     target = np.array(y, dtype=np.float64)
     _check_size(target)
     if bounds is not None:
         _check_bounds(bounds, target)
     if np.ptp(target) == 0:
-        warnings.warn(
-            f"the target is constant ({target[0]:g}): there is nothing to learn.",
-            UserWarning,
-            stacklevel=4,
-        )
+        warn_of_constant(target, stacklevel=5)
     elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
         warnings.warn(
             f"the targets are around {np.median(target):.3g} and vary by {spread:.3g} "

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from calibrant._checks import InputError, check_between
+from calibrant._checks import InputError, check_between, find_part
+from calibrant.estimators._design import DESIGNS
 from calibrant.estimators._fitting import fresh_recalibrator
 from calibrant.estimators._members import Architecture
+from calibrant.learners import HEADS, NETWORKS
 from calibrant.training import Recipe
 from calibrant.training._team import local_device
+from calibrant.transforms import TRANSFORMS
 
 if TYPE_CHECKING:
     from calibrant.estimators.regressor import CalibratedRegressor
@@ -32,7 +35,7 @@ _LAWS = ("pooled", "mixture", "moment_matched")
 _RULES = ("crps", "nll")
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
-_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 1_000
+_MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 
@@ -59,9 +62,13 @@ def check_settings(model: "CalibratedRegressor") -> None:
             "hidden must be a list of whole numbers, the units of each hidden layer, "
             f"got {model.hidden!r}. For one layer write (64,)."
         )
-    for name, choices in (("law", _LAWS), ("strength_rule", _RULES)):
+    for name, choices in (
+        ("law", _LAWS),
+        ("strength_rule", _RULES),
+        ("recalibrate_on", ("auto", *DESIGNS)),
+    ):
         if getattr(model, name) not in choices:
-            names = ", ".join(f'"{choice}"' for choice in choices)
+            names = ", ".join(f'"{choice}"' if choice else "None" for choice in choices)
             raise InputError(
                 f"{name} must be one of {names}, got {getattr(model, name)!r}."
             )
@@ -93,6 +100,10 @@ def _check_parts(model: "CalibratedRegressor") -> None:
             f"device={model.device!r} needs CUDA, which torch does not find here. Use "
             '"auto" or "cpu".'
         )
+    find_part(model.network, NETWORKS, name="network")
+    if not callable(find_part(model.head, HEADS, name="head")):
+        raise InputError(f"head must be a name or a head, got {model.head!r:.60}.")
+    find_part(model.target_transform, TRANSFORMS, name="target_transform")
     if model.recalibrator is not None:
         fresh_recalibrator(recalibrator_of(model, 0))
 

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,14 +16,19 @@ from calibrant.estimators._members import Architecture, Members
 from calibrant.learners import HEADS
 from calibrant.learners.mlp import PiecewiseLinear
 from calibrant.recalibration import from_json as recalibrator_from_json
+from calibrant.storage import StorageError
+from calibrant.training import History
 from calibrant.transforms import from_json as transform_from_json
 
 if TYPE_CHECKING:
     from calibrant.estimators.regressor import CalibratedRegressor
 
 __all__ = [
+    "as_written",
+    "check_fields",
     "described",
     "numbers",
+    "restored_history",
     "restored_model",
     "restored_parameters",
     "stored_parameters",
@@ -34,6 +40,27 @@ _NEEDED = ("network", "head")
 _OBJECT = "object"
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
+# Members do not disagree by more than this times what they say themselves.
+_MOST_DISAGREEMENT = 1e9
+
+
+@contextmanager
+def as_written(field: str, file: str = "model.json") -> Iterator[None]:
+    """Turn whatever goes wrong with a field of a folder into one error.
+
+    Its checksum is right, so somebody else than calibrant has written it.
+    """
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        reason = f": {error}".rstrip(".") if isinstance(error, InputError) else ""
+        raise StorageError(
+            f"{field!r} of {file} is not as calibrant writes it{reason}. The folder is "
+            "damaged or was not written by calibrant: copy it again, or save the model "
+            "again."
+        ) from error
 
 
 def described(model: "CalibratedRegressor") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -75,14 +102,33 @@ def restored_model(
     state: Mapping[str, Any],
     arrays: Mapping[str, Tensor],
     architecture: Architecture,
+    parts: Mapping[str, Any],
 ) -> Fitted:
     """Make the networks again and fill them with the arrays."""
-    count, bounds = state["members"], _restored(state["bounds"])
-    features = state["features"]
-    if type(count) is not int or count < 1:
-        raise InputError(
-            f"its members must be a whole number from 1 on, got {count!r:.60}."
-        )
+    count, features = state["members"], state["features"]
+    with as_written("bounds"):
+        bounds = _checked_bounds(_restored(state["bounds"]))
+    with as_written("transform"):
+        transform = _read(state["transform"], transform_from_json)
+    with as_written("recalibrator"):
+        recalibrator = _read(state["recalibrator"], recalibrator_from_json)
+    # What does not fit to parts that were passed is not the folder's fault.
+    with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
+        members = _restored_members(arrays, architecture, features, count)
+        members.transform, members.disagreement = transform, state["disagreement"]
+        members.bounds = bounds if state["cut_first"] else None
+        last = None if state["cut_first"] else bounds
+        fitted = Fitted(members, recalibrator, last)
+        _check_prediction(fitted)
+    return fitted
+
+
+def _restored_members(
+    arrays: Mapping[str, Tensor],
+    architecture: Architecture,
+    features: int,
+    count: int,
+) -> Members:
     _check_arrays(features, count, arrays)
     encoding = _restored_encoding(arrays, features)
     encoded = 0 if encoding is None else encoding.size
@@ -98,43 +144,82 @@ def restored_model(
             if name.startswith(prefix)
         }
         _fill(network.eval(), own)
-    members = Members(
+    return Members(
         architecture,
         networks,
         inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
         targets=(arrays["targets.center"].numpy(), arrays["targets.scale"].numpy()),
-        transform=_read(state["transform"], transform_from_json),
-        bounds=bounds if state["cut_first"] else None,
+        transform=None,
         limits=(arrays["inputs.low"].numpy(), arrays["inputs.high"].numpy())
         if "inputs.low" in arrays
         else None,
-        disagreement=_not_negative(state["disagreement"]),
     )
-    recalibrator = _read(state["recalibrator"], recalibrator_from_json)
-    last = None if state["cut_first"] else bounds
-    fitted = Fitted(members, recalibrator, last)
-    _check_meaning(fitted, bounds)
-    return fitted
 
 
-def _check_meaning(fitted: Fitted, bounds: Any) -> None:  # noqa: ANN401
-    """Refuse a model that could not predict: one row is tried, at the center."""
+def check_fields(state: Any) -> None:  # noqa: ANN401  (from JSON, of whatever kind)
+    """Refuse a description whose plain fields are of another kind or size."""
+    names, features = state["feature_names"], state["features"]
+    right = {
+        "parameters": isinstance(state["parameters"], dict),
+        "features": _is_number(features, 1) and isinstance(features, int),
+        "members": _is_number(state["members"], 1)
+        and isinstance(state["members"], int),
+        "feature_names": names is None
+        or (
+            isinstance(names, list)
+            and len(names) == features
+            and all(isinstance(name, str) for name in names)
+        ),
+        "strength": _is_number(state["strength"], 0),
+        "disagreement": state["disagreement"] is None
+        or (
+            _is_number(state["disagreement"], 0)
+            and state["disagreement"] <= _MOST_DISAGREEMENT
+        ),
+        "cut_first": isinstance(state["cut_first"], bool)
+        and not (state["cut_first"] and state["bounds"] is None),
+    }
+    for field, fits in right.items():
+        with as_written(field):
+            if not fits:
+                raise InputError(f"got {state[field]!r:.60}")
+
+
+def _is_number(value: object, least: float) -> bool:
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and least <= value < math.inf
+    )
+
+
+def restored_history(content: Any) -> History:  # noqa: ANN401
+    """Make a history of what JSON holds, all of it."""
+    values = numbers(content)
+    curves = [values[name] for name in vars(History()) if name != "interrupted"]
+    if values.keys() != vars(History()).keys() or not (
+        isinstance(values["interrupted"], bool)
+        and all(isinstance(curve, list) for curve in curves)
+        and all(isinstance(number, int | float) for curve in curves for number in curve)
+    ):
+        raise InputError("it must have a curve of numbers for each of its names")
+    return History(**values)
+
+
+def _checked_bounds(bounds: Any) -> Any:  # noqa: ANN401
     if bounds is not None:
         low, high = bounds
         if not all(type(end) in (int, float) for end in bounds) or not low < high:
-            raise InputError(
-                f"its bounds must be two numbers, the lower first: {bounds}."
-            )
+            raise InputError(f"it must be two numbers, the lower first, got {bounds}")
+    return bounds
+
+
+def _check_prediction(fitted: Fitted) -> None:
+    """Refuse a model that could not predict: one row is tried, at the center."""
     row = fitted.members.inputs[0][np.newaxis]
-    quantiles = fitted.law(row).quantiles((0.05, 0.5, 0.95))
-    if bool(quantiles.isnan().any()):
+    low, middle, high = fitted.law(row).quantiles((0.05, 0.5, 0.95)).flatten()
+    if not (low <= middle <= high and middle.isfinite()):
         raise InputError("its arrays must give predictions, and they give no numbers.")
-
-
-def _not_negative(number: Any) -> float:  # noqa: ANN401
-    if type(number) is not float or not 0 <= number < math.inf:
-        raise InputError(f"its disagreement must be at least 0, got {number!r:.60}.")
-    return number
 
 
 def _read(text: Any, read: Callable[[str], Any]) -> Any:  # noqa: ANN401
@@ -155,8 +240,17 @@ def _restored_encoding(
             raise InputError(f"its array {name!r:.60} is none of an encoding.")
         setattr(encoding, own, torch.empty_like(arrays[name]))
     column = arrays.get(f"{_ENCODING}column")
-    if column is None or len(column) == 0:
+    if column is None or column.numel() == 0:
         raise InputError("its encoding must name the feature of each bin.")
+    if column.dtype != torch.long or column.ndim != 1:
+        raise InputError("the features of its encoding must be whole numbers.")
+    for own, _ in encoding.named_buffers():
+        if f"{_ENCODING}{own}" not in arrays or len(getattr(encoding, own)) != len(
+            column
+        ):
+            raise InputError(
+                f"its array {_ENCODING}{own} must have {len(column)} bins."
+            )
     if int(column.min()) < 0 or int(column.max()) >= features:
         raise InputError(f"its encoding must be of its {features} features.")
     return encoding
@@ -170,10 +264,13 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     if any(name in arrays for name in limits):
         shapes |= dict.fromkeys(limits, (features,))
     for name, shape in shapes.items():
-        if tuple(arrays[name].shape) != shape:
+        if name not in arrays:
+            raise InputError(f"its array {name} is missing")
+        own = arrays[name]
+        if tuple(own.shape) != shape or own.dtype != torch.float64:
             raise InputError(
-                f"its array {name} must have shape {shape}, it has "
-                f"{tuple(arrays[name].shape)}."
+                f"its array {name} must be of float64 and have shape {shape}, it has "
+                f"{tuple(own.shape)} of {str(own.dtype).removeprefix('torch.')}."
             )
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
@@ -181,6 +278,8 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
         if name in arrays and not bool((arrays[name] > 0).all()):
             raise InputError(f"its array {name} must be above 0, and it is not.")
+    if limits[0] in arrays and not bool((arrays[limits[0]] <= arrays[limits[1]]).all()):
+        raise InputError(f"its array {limits[0]} must not be above {limits[1]}.")
 
 
 def _check_size(
@@ -207,6 +306,12 @@ def _check_size(
 
 
 def _fill(network: nn.Module, arrays: Mapping[str, Tensor]) -> None:
+    for name, values in network.state_dict().items():
+        if name in arrays and arrays[name].dtype != values.dtype:
+            raise InputError(
+                f"its array {name} must be of {values.dtype}, it is of "
+                f"{arrays[name].dtype}."
+            )
     try:
         network.load_state_dict(arrays)
     except RuntimeError as error:
@@ -263,7 +368,8 @@ def restored_parameters(
         if name in parts:
             values[name] = parts[name]
         elif not _is_object(value):
-            values[name] = _restored(value)
+            with as_written("parameters"):
+                values[name] = _restored(value)
         elif name in _NEEDED:
             raise InputError(
                 f"the model was made with {name}={value[_OBJECT]}, which a folder "

@@ -1,26 +1,40 @@
 """Read a fitted regressor from its folder."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from calibrant._checks import InputError
-from calibrant.estimators._settings import architecture_of
+from calibrant.estimators._settings import (
+    architecture_of,
+    check_settings,
+    recipe_of,
+)
 from calibrant.estimators._state import (
+    as_written,
+    check_fields,
     numbers,
+    restored_history,
     restored_model,
     restored_parameters,
     stored_parameters,
 )
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.estimators.strength import StrengthPath
-from calibrant.storage import read_folder
-from calibrant.training import History
+from calibrant.storage import StorageError, read_folder
 
-__all__ = ["load", "restored"]
+__all__ = ["load", "named", "restored"]
+
+# What every description has.
+_FIELDS = (
+    *("parameters", "features", "feature_names", "strength", "strength_path"),
+    *("history", "members", "disagreement", "transform", "recalibrator"),
+    *("cut_first", "bounds"),
+)
 
 
 def load(
@@ -59,49 +73,61 @@ def load(
     True
     """
     arrays, description = read_folder(folder, kind="CalibratedRegressor")
-    return restored(arrays, description, parts)
+    with named(folder):
+        return restored(arrays, description, parts)
+
+
+@contextmanager
+def named(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Say in an error about a folder's content which folder it is."""
+    try:
+        yield
+    except StorageError as error:
+        raise StorageError(f"{os.fspath(folder)}: {error}") from error
 
 
 def restored(
     arrays: Mapping[str, Tensor],
-    description: Any,  # noqa: ANN401  (from JSON, of whatever kind)
+    state: Any,  # noqa: ANN401  (from JSON, of whatever kind)
     parts: Mapping[str, Any],
 ) -> CalibratedRegressor:
     """Make a fitted regressor of what ``described`` gave.
 
     Parameters
     ----------
-    arrays, description
+    arrays, state
         Named arrays and the description, as they were stored.
     parts
         Objects that a folder cannot hold, by parameter.
     """
-    try:
-        return _restored(arrays, description, parts)
-    except InputError:
-        raise
-    except (
-        *(LookupError, TypeError, ValueError, AttributeError),
-        *(ArithmeticError, RuntimeError),
-    ) as error:
-        # Its checksum is right, so somebody else than calibrant has written it.
-        raise InputError(
-            "the description of the model must be as calibrant wrote it, and something "
-            f"in it is not: {type(error).__name__}: {error}."
-        ) from error
-
-
-def _restored(
-    arrays: Mapping[str, Tensor], state: Mapping[str, Any], parts: Mapping[str, Any]
-) -> CalibratedRegressor:
-    model = CalibratedRegressor(**restored_parameters(state["parameters"], parts))
-    model.n_features_in_ = state["features"]
+    with as_written("description"):
+        missing = sorted(set(_FIELDS) - state.keys())
+        if missing:
+            raise InputError(f"it lacks {', '.join(map(repr, missing))}")
+        check_fields(state)
+    values = restored_parameters(state["parameters"], parts)
+    with as_written("parameters"):
+        stored = {name: value for name, value in values.items() if name not in parts}
+        _check_stored(CalibratedRegressor(**stored), state)
+    model = CalibratedRegressor(**values)
+    model.n_features_in_, model.strength_ = state["features"], state["strength"]
     if state["feature_names"] is not None:
         model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
-    model.strength_ = state["strength"]
     if state["strength_path"] is not None:
-        model.strength_path_ = StrengthPath.from_dict(numbers(state["strength_path"]))
-    model.history_ = [History(**numbers(each)) for each in state["history"]]
-    model.model_ = restored_model(state, arrays, architecture_of(model))
+        with as_written("strength_path"):
+            path = StrengthPath.from_dict(numbers(state["strength_path"]))
+        model.strength_path_ = path
+    with as_written("history"):
+        model.history_ = [restored_history(entry) for entry in state["history"]]
+    model.model_ = restored_model(state, arrays, architecture_of(model), parts)
     model.fitted_parameters_ = stored_parameters(model)
     return model
+
+
+def _check_stored(model: CalibratedRegressor, state: Mapping[str, Any]) -> None:
+    """Check parameters as ``fit`` does; it may be loaded on a machine without CUDA."""
+    check_settings(model.set_params(device="cpu"))
+    recipe_of(model, state["strength"], 1)
+    asked = model.recalibrator is not None and model.recalibrate_on is not None
+    if asked and state["recalibrator"] is None:
+        raise InputError("they ask for a recalibrator, and 'recalibrator' is null")

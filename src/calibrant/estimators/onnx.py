@@ -31,7 +31,7 @@ from calibrant.distributions.normal import (
     normal_score,
 )
 from calibrant.estimators._fitting import Fitted
-from calibrant.estimators._members import _FARTHEST, Members
+from calibrant.estimators._members import _FARTHEST, Members, pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.learners.heads import (
     _LEAST_SPREAD,
@@ -154,7 +154,7 @@ class _Predictor(nn.Module):
             self.stack = copy.deepcopy(network.deterministic()).cpu().eval()
         self.head = network.head
         pooled = members.architecture.pooling == "pooled"
-        self.disagreement = members.disagreement if pooled else 1.0
+        self.pooled, self.usual = pooled, members.disagreement
         self.transform: Any = members.transform
         self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
@@ -216,10 +216,12 @@ class _Predictor(nn.Module):
         means = means * self.target_scale + self.target_center
         variances = variances * self.target_scale.square()
         # Not by mean(), which the exporter would call "mean" as the output.
-        location = means.sum(0) / len(means)
-        between = self.disagreement * (means - location).square()
-        scale = ((variances + between).sum(0) / len(means)).sqrt()
-        return location, scale * self.spread
+        location, within = means.sum(0) / len(means), variances.sum(0) / len(means)
+        between = (means - location).square().sum(0)
+        variance = within + between / len(means)
+        if self.pooled:
+            variance = pooled_variance(within, between, len(means), self.usual)
+        return location, variance.sqrt() * self.spread
 
     def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
         """Quantiles at all scores ``(n, scores)``, before they are stretched."""

@@ -31,8 +31,9 @@ from calibrant.estimators._design import Design, design_for
 from calibrant.estimators._fitting import UnseenPool, fit_map
 from calibrant.estimators._folds import Blocks, linked_rows
 from calibrant.estimators._foreign_rows import Rows, as_rows, feature_codes
+from calibrant.estimators._input import warn_of_constant
 from calibrant.estimators._laws_of import choose_law, seeded, weight_option
-from calibrant.estimators._members import disagreement_of, pooled_normal
+from calibrant.estimators._members import pooled_normal, usual_disagreement
 from calibrant.estimators._predictions import LawPredictions
 from calibrant.estimators._serial import warn_of_order
 from calibrant.metrics.target_grid import detect_grid
@@ -107,6 +108,9 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
 
     Attributes
     ----------
+    disagreement_
+        Mean of the variance between unseen clones over their own variance, for normal
+        distributions and four partitions or more.
     folds_
         Fold of each row in each partition, shape ``(members, n)``.
     pit_
@@ -167,7 +171,7 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         X
             Features of ``n`` rows, handed to the estimator as they came.
         y
-            Targets, shape ``(n,)``.
+            Targets, shape ``(n,)``. If all are equal there is a warning, and no map.
         sample_weight
             Weights that the estimator's ``fit`` takes, shape ``(n,)``. Folds and maps
             count each row once.
@@ -192,11 +196,18 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
         self.folds_ = unseen - first[:-1, None]
         grid, target = detect_grid(rows.y), torch.tensor(rows.y)
-        pool = UnseenPool(
-            self._pooled, design, self._each(rows.X, len(rows.y)), target, grid
+        each = self._each(rows.X, len(rows.y))
+        normal = _stacked(each)
+        self.disagreement_ = (
+            0.0 if normal is None else usual_disagreement(normal, unseen)
         )
+        pool = UnseenPool(self._pooled, design, each, target, grid)
         self.pit_ = pool.pit(seed).detach().numpy()
-        self.recalibrator_: Any = fit_map(pool, self.recalibrator, seed=seed)
+        self.recalibrator_: Any = (
+            fit_map(pool, self.recalibrator, seed=seed)
+            if np.ptp(rows.y) > 0
+            else _Unchanged()
+        )
         self._judge(rows.blocks)
         return self
 
@@ -225,16 +236,9 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
     ) -> AbstractDistribution:
         """Pool distributions ``(n,)`` with weights ``(members, n)``, or equal ones."""
         shares = None if weights is None else torch.from_numpy(weights)
-        if all(isinstance(law, Gaussian) for law in each):
-            means, spreads = (
-                torch.stack([getattr(law, part).double() for law in each])
-                for part in ("mean", "stddev")
-            )
-            return pooled_normal(
-                Gaussian(means, spreads),
-                shares,
-                disagreement=disagreement_of(len(self.folds_)),
-            )
+        normal = _stacked(each)
+        if normal is not None:
+            return pooled_normal(normal, shares, usual=self.disagreement_)
         return each[0] if len(each) == 1 else Mixture(each, shares)
 
     def _check_parameters(self) -> None:
@@ -286,6 +290,8 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
             estimator=self,
         )
         check_consistent_length(X, target)
+        if np.ptp(target) == 0:
+            warn_of_constant(target, stacklevel=4)
         options = {}
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, target)
@@ -348,6 +354,13 @@ class RecalibratedRegressor(LawPredictions, RegressorMixin, BaseEstimator):  # t
         return tags
 
 
+class _Unchanged:
+    """The map of a constant target, whose PIT values say nothing."""
+
+    def transform(self, distribution: AbstractDistribution) -> AbstractDistribution:
+        return distribution
+
+
 def _checked_law(law: AbstractDistribution, count: int) -> AbstractDistribution:
     if tuple(law.batch_shape) != (count,):
         raise InputError(
@@ -404,3 +417,14 @@ def recalibrate(
         progress=progress,
     )
     return model.fit(X, y, sample_weight, groups=groups, time=time)
+
+
+def _stacked(each: Sequence[AbstractDistribution]) -> Gaussian | None:
+    """Normal distributions ``(n,)`` as one, ``(members, n)``; None if others are."""
+    if not all(isinstance(distribution, Gaussian) for distribution in each):
+        return None
+    means, spreads = (
+        torch.stack([getattr(distribution, part).double() for distribution in each])
+        for part in ("mean", "stddev")
+    )
+    return Gaussian(means, spreads)

@@ -105,7 +105,7 @@ class CalibratedRegressor(
         weighs half as much; see ``Recipe``.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
-        is ``"beta"`` for fewer than 1,000 calibration rows and ``"smooth"`` for more.
+        is ``"beta"`` for fewer than 300 calibration rows and ``"smooth"`` for more.
     recalibrate_on
         Where its PIT values come from: ``"out_of_fold"``, ``"held_out"`` (a part that
         no member learns from), ``"train"`` (the paper's, too narrow), or None.

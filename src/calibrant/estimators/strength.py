@@ -67,7 +67,13 @@ class StrengthPath:
             name: np.asarray(value) if isinstance(value, list) else value
             for name, value in values.items()
         }
-        return cls(**arrays)  # type: ignore[arg-type]
+        path = cls(**arrays)  # type: ignore[arg-type]
+        curves = (path.calibration_error, path.crps, path.nll, path.allowed)
+        if np.ndim(path.strengths) != 1 or any(
+            np.shape(curve) != path.strengths.shape for curve in curves
+        ):
+            raise InputError("a path must have one number of each kind for a strength.")
+        return path
 
     def to_pandas(self) -> "pd.DataFrame":
         """One row for each strength."""

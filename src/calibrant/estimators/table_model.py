@@ -16,8 +16,8 @@ from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import rescaled
 from calibrant.estimators._about import KIND, Trend, described_table
-from calibrant.estimators._state import described
-from calibrant.estimators.loading import restored
+from calibrant.estimators._state import as_written, described
+from calibrant.estimators.loading import named, restored
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.storage import read_folder, write_folder
 from calibrant.tables import Findings, Style, TableEncoder, open_source
@@ -179,20 +179,20 @@ class TableModel:
         not fit together, gives an error that says so.
         """
         arrays, state = read_folder(folder, kind=KIND)
-        try:
+        with named(folder):
             return cls._from_parts(arrays, state)
-        except InputError as error:
-            raise InputError(f"{folder}: {error}") from error
 
     @classmethod
     def _from_parts(
         cls, arrays: Mapping[str, Tensor], parts: Mapping[str, Any]
     ) -> Self:
-        encoder, target, about, trend = described_table(parts)
+        with as_written("description"):
+            encoder, target, about, trend = described_table(parts)
         regressor = restored(arrays, parts.get("regressor"), {})
-        if regressor.n_features_in_ != len(encoder.feature_names):
-            raise InputError(
-                f"its columns make {len(encoder.feature_names)} features, and its "
-                f"networks take {regressor.n_features_in_}."
-            )
+        with as_written("encoder"):
+            if regressor.n_features_in_ != len(encoder.feature_names):
+                raise InputError(
+                    f"its columns make {len(encoder.feature_names)} features, and its "
+                    f"networks take {regressor.n_features_in_}."
+                )
         return cls(regressor, encoder, target, about, trend)

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, UnsupportedError, as_pit, check_positive
+from calibrant._checks import (
+    ArrayLike,
+    InputError,
+    UnsupportedError,
+    as_pit,
+    check_positive,
+)
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
@@ -155,6 +161,13 @@ class MapRecalibrator(ABC):
         restored = cls(**options)
         restored._map = cls._restore(state)
         restored._spread = check_positive(float(state.get("spread", 1)), name="spread")
+        found = restored.invert([0.05, 0.5, 0.95])
+        rises = bool((found.diff() >= 0).all())  # not so of NaN
+        if not rises or restored._spread > _SPREADS[-1]:
+            raise InputError(
+                "its map must rise from 0 to 1, and its spread must be at most "
+                f"{_SPREADS[-1]:g}."
+            )
         return restored
 
     def __repr__(self) -> str:

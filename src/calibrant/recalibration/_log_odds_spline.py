@@ -20,6 +20,8 @@ from calibrant.recalibration._segments import pick
 __all__ = ["LogOddsSpline"]
 
 _NAMES = ("places", "heights", "slopes")
+# Log odds of the smallest numbers are below 750.
+_MOST = 1e4
 
 
 class _Piece(NamedTuple):
@@ -168,10 +170,11 @@ def _check_tables(tables: tuple[Tensor, Tensor, Tensor]) -> None:
         and places.ndim == 1
         and len(places) > 0
         and all(bool(table.isfinite().all()) for table in tables)
+        and all(bool((table.abs() < _MOST).all()) for table in (places, heights))
     )
     if not (fit and all(bool((t.diff() > 0).all()) for t in (places, heights))):
         raise InputError(
-            "places and heights must increase, be finite and have one shape (m,), as "
+            "places and heights must be log odds that increase, of one shape (m,), as "
             f"the slopes; got {[tuple(table.shape) for table in tables]}"
         )
     if not bool((slopes > 0).all()):

@@ -77,7 +77,10 @@ class PiecewiseLinearMap:
             torch.tensor(state[key], dtype=torch.float64)
             for key in ("knots", "heights")
         )
-        return cls(knots, heights, floor=float(state["floor"]))
+        floor = float(state["floor"])
+        if not 0 <= floor < 1:
+            raise InputError(f"floor must be at least 0 and below 1, got {floor}.")
+        return cls(knots, heights, floor=floor)
 
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""

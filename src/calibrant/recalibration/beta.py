@@ -24,6 +24,8 @@ from calibrant.recalibration._logit import (
 __all__ = ["BetaMap", "BetaRecalibrator"]
 
 _NAMES = ("lower", "upper", "shift")
+# No fit gives more: the penalty grows as fast as what as many rows could gain.
+_MOST = 1e9
 
 
 class BetaMap:
@@ -173,4 +175,7 @@ class BetaRecalibrator(MapRecalibrator):
 
     @classmethod
     def _restore(cls, state: Mapping[str, Any]) -> BetaMap:
-        return BetaMap(*(state[name] for name in _NAMES))
+        values = [state[name] for name in _NAMES]
+        if not all(abs(value) < _MOST for value in values):
+            raise InputError(f"lower, upper and shift must be below {_MOST:g}.")
+        return BetaMap(*values)

@@ -121,4 +121,6 @@ class ScaleRecalibrator:
         """Make a fitted recalibrator from what ``to_json`` wrote."""
         restored = cls(**options)
         restored._factor = check_positive(float(state["factor"]), name="factor")
+        if abs(math.log(restored._factor)) > _TRIED[-1]:
+            raise InputError(f"factor must lie between 1/2981 and 2981: {state}.")
         return restored

@@ -30,6 +30,12 @@ VERSION = 1
 # The file's own checksum is taken with this in its place.
 _BLANK = "0" * 64
 
+# What reads a folder of a kind.
+_READERS = {
+    "CalibratedRegressor": "Read it with calibrant.load(folder).",
+    "TableModel": "Read it with calibrant.TableModel.load(folder).",
+}
+
 
 def checksum(content: bytes) -> str:
     """Return the SHA-256 of ``content`` in hexadecimal digits."""
@@ -120,7 +126,7 @@ def check_manifest(
     if content.get("kind") != kind:
         raise StorageError(
             f"{where} describes a {content.get('kind')!r}, and a {kind!r} was asked "
-            "for. Name another folder, or read this one as what it is."
+            f"for. {_READERS.get(str(content.get('kind')), 'Name another folder.')}"
         )
 
 

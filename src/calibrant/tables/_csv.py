@@ -1,6 +1,8 @@
 """Text files with a delimiter: every cell as text, in blocks of bounded size."""
 
 import gzip
+import time
+import weakref
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,6 +27,8 @@ __all__ = ["CsvReader"]
 BLOCK = 1 << 20
 #: Bytes of cells that wait for their batch to be full.
 MOST_BYTES = 1 << 26
+#: Seconds to wait for pyarrow's thread that reads ahead.
+_LONGEST_WAIT = 2.0
 
 
 class CsvReader:
@@ -104,20 +108,25 @@ class CsvReader:
     ) -> Iterator[pa.RecordBatch]:
         # Places for names: what a stranger calls a column is never parsed.
         every = [str(place) for place in range(len(self.columns))]
-        with pa.PythonFile(stream, mode="r") as file:
-            try:
-                reader = pyarrow.csv.open_csv(
-                    file, *_options(every, places, self.style)
-                )
-            except pa.ArrowInvalid:
-                if stream.taken:
-                    raise
-                return  # not a byte below the header
-            with reader:
-                for block in reader:
-                    if stream.quotes:
-                        self._check_quotes(block, places)
-                    yield self._tidy(block, places)
+        handler = _BlankRows()
+        held, reader = weakref.ref(handler), None
+        options = _options(every, places, self.style, handler)
+        try:
+            with pa.PythonFile(stream, mode="r") as file:
+                try:
+                    reader = pyarrow.csv.open_csv(file, *options)
+                except pa.ArrowInvalid:
+                    if stream.taken:
+                        raise
+                    return  # not a byte below the header
+                with reader:
+                    for block in reader:
+                        if stream.quotes:
+                            self._check_quotes(block, places)
+                        yield self._tidy(block, places)
+        finally:
+            del handler, options, reader
+            _wait_for(held)
 
     def _check_quotes(self, block: pa.RecordBatch, places: Sequence[int]) -> None:
         """Refuse cells that hold rows of the table, between two stray quotes."""
@@ -143,7 +152,9 @@ class CsvReader:
         )
 
 
-def _options(every: list[str], places: Sequence[int], style: Style) -> tuple[Any, ...]:
+def _options(
+    every: list[str], places: Sequence[int], style: Style, handler: "_BlankRows"
+) -> tuple[Any, ...]:
     # Blocks in threads gave nothing here, and the errors would come in any order.
     read = pyarrow.csv.ReadOptions(
         use_threads=False, block_size=BLOCK, column_names=every
@@ -151,7 +162,7 @@ def _options(every: list[str], places: Sequence[int], style: Style) -> tuple[Any
     parse = pyarrow.csv.ParseOptions(
         delimiter=style.delimiter,
         newlines_in_values=True,
-        invalid_row_handler=_skip_blank,
+        invalid_row_handler=handler,
     )
     convert = pyarrow.csv.ConvertOptions(
         column_types={name: pa.string() for name in every},
@@ -164,10 +175,22 @@ def _options(every: list[str], places: Sequence[int], style: Style) -> tuple[Any
     return read, parse, convert
 
 
-def _skip_blank(row: pyarrow.csv.InvalidRow) -> str:
-    """Leave a line of spaces or of an empty cell out; others are errors."""
-    nothing = not row.text.strip('" \t\r\n') and row.text.count('"') in (0, 2)
-    return "skip" if nothing else "error"
+class _BlankRows:
+    """Leaves a line of spaces or of an empty cell out; others are errors."""
+
+    def __call__(self, row: pyarrow.csv.InvalidRow) -> str:
+        nothing = not row.text.strip('" \t\r\n') and row.text.count('"') in (0, 2)
+        return "skip" if nothing else "error"
+
+
+def _wait_for(held: "weakref.ref[_BlankRows]") -> None:
+    """Let pyarrow's thread that reads ahead let go of what is Python's.
+
+    If it did so while Python ends, the process would abort.
+    """
+    end = time.monotonic() + _LONGEST_WAIT
+    while held() is not None and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def _cut(blocks: list[pa.RecordBatch], rows: int) -> list[pa.RecordBatch]:

@@ -122,7 +122,7 @@ class TableFit:
             return ""
         own = self.card["rmse"]
         said = " and ".join(f"{v:.4g} for {n}" for n, v in self.baselines.items())
-        text = f"R2 {self.card['r2']:.2f}: RMSE {own:.4g}, against {said}."
+        text = f"R2 {_below_one(self.card['r2'])}: RMSE {own:.4g}, against {said}."
         lost = [name for name, error in self.baselines.items() if own > error]
         if lost:
             text += (
@@ -144,6 +144,16 @@ class TableFit:
             "columns": [vars(line) for line in self.model.encoder.lines],
             "scorecard": None if self.card is None else self.card.to_dict(),
         }
+
+
+def _below_one(share: float) -> str:
+    """Write a share with as many digits, two or more, as do not make it 1.
+
+    >>> _below_one(0.5), _below_one(0.9979), _below_one(1.0)
+    ('0.50', '0.998', '1.00')
+    """
+    texts = [f"{share:.{digits}f}" for digits in range(2, 10)]
+    return next((text for text in texts if float(text) < 1), texts[0])
 
 
 def fit_table(

@@ -270,7 +270,7 @@ STRANGERS = (
     _case(
         "forged: a million million features",
         forged(_set(_D, _R, "features", to=10**12)),
-        "must have shape",
+        "have shape",
     ),
     _case(
         "forged: hidden layers of a million million units",
@@ -280,7 +280,7 @@ STRANGERS = (
     _case(
         "forged: ten thousand members",
         forged(_set(_D, _R, "members", to=10**4)),
-        "must have shape",
+        "have shape",
     ),
     _case(
         "forged: a network that is not there",
@@ -290,7 +290,7 @@ STRANGERS = (
     _case(
         "forged: a parameter that is not there",
         forged(_set(_D, _R, "parameters", "__class__", to="x")),
-        "as calibrant wrote it",
+        "as calibrant writes it",
         foreign=True,
     ),
     _case(
@@ -316,7 +316,7 @@ STRANGERS = (
     _case(
         "forged: bounds that are false",
         forged(_set(_D, _R, "bounds", to=False)),
-        "as calibrant wrote it",
+        "as calibrant writes it",
         foreign=True,
     ),
     _case(
@@ -342,7 +342,7 @@ STRANGERS = (
     _case(
         "forged: an array called as a path",
         _forged_arrays(_renamed_array),
-        "as calibrant wrote it",
+        "as calibrant writes it",
     ),
     _case(
         "forged: an array that is not listed",
