@@ -25,7 +25,7 @@ _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: is not needed as a special case.
 _NORMAL = 1e30
 #: Panels of the integral over a tail, in units of its decay.
-_EDGES = [0.0, *(0.02 * 2.0**k for k in range(11)), 45.0]
+_EDGES = [0.0, *(0.02 * 2.0**k for k in range(12)), 85.0]
 
 
 class StudentT(AbstractDistribution):
@@ -195,7 +195,7 @@ def log_far_tail(z: Tensor, df: Tensor) -> Tensor:
         \left(\frac{\cosh(s + r)}{\cosh s}\right)^{-\nu} dr ,
 
     a smooth integrand that falls at least as fast as an exponential: Gauss-Legendre
-    with 12 nodes on each of 12 panels, in float64. It is at most log(1/2) and finite
+    with 12 nodes on each of 13 panels, in float64. It is at most log(1/2) and finite
     for every finite ``z``.
     """
     dtype = torch.promote_types(z.dtype, df.dtype)
