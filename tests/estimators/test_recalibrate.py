@@ -402,7 +402,7 @@ def test_single_trees_cover_what_the_page_says() -> None:
         ({"levels": [0.9, 0.1]}, "levels must increase strictly"),
         ({"levels": LEVELS, "law": len}, "without levels"),
         ({"law": "normal"}, "law must be a function"),
-        ({"law": lambda m, x: m.predict(x)}, "a point prediction has no law"),
+        ({"law": lambda m, x: m.predict(x)}, "a point prediction is no distribution"),
         ({"law": lambda _, x: (x, 1.0)}, "one law for each of 30 rows"),
         ({"groups": np.zeros(30)}, "there are 1"),
         ({"groups": np.zeros(3)}, "groups must have one label"),

@@ -42,7 +42,7 @@ __all__ = [
     "with_implicit_gradient",
 ]
 
-#: Values that are held at once: a block of rows.
+#: Numbers of a block of rows.
 _ENTRIES = 2**18
 
 

@@ -199,16 +199,16 @@ def pool(
             "distribution must have batch shape (members, *batch) with a member, "
             f"got {tuple(shape)}. A list becomes one with Mixture(components)."
         )
-    each = weights_like(
+    shares = weights_like(
         weights, distribution._like.detach().new_zeros(()).expand(shape)
     )
     normal = _normal_parts(distribution)
     if normal is not None:
         means, stddevs, inner = normal
-        joint = (means, stddevs, inner * each)
+        joint = (means, stddevs, inner * shares)
         return GaussianMixture(*(part.flatten(0, 1) for part in joint))
     # A tensor of no axes selects one member and drops the axis.
-    return Mixture([distribution[index] for index in torch.arange(shape[0])], each)
+    return Mixture([distribution[index] for index in torch.arange(shape[0])], shares)
 
 
 def _normal_parts(
@@ -230,7 +230,7 @@ def _normal_parts(
         if inner is None:
             return None
         parts.append((*inner[:2], inner[2] * weight))
-    means, stddevs, weights = (torch.cat(each) for each in zip(*parts, strict=True))
+    means, stddevs, weights = (torch.cat(part) for part in zip(*parts, strict=True))
     return means, stddevs, weights
 
 
@@ -278,8 +278,8 @@ def rescaled(
         torch.promote_types(moved.dtype, factor.dtype), distribution.dtype
     )
     moved, factor = (
-        _for_each_row(each.to(dtype), distribution.batch_shape, name)
-        for each, name in ((moved, "center"), (factor, "scale"))
+        _for_each_row(part.to(dtype), distribution.batch_shape, name)
+        for part, name in ((moved, "center"), (factor, "scale"))
     )
     return _FAMILIES.get(type(distribution), Affine)(distribution, moved, factor)
 
