@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from calibrant import Gaussian, InputError
-from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.scores import (
     SCORES,
     Score,

@@ -85,7 +85,7 @@ def nll(distribution: Prediction, y: ArrayLike) -> Tensor:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> round(nll(Gaussian([0.0], [1.0]), [0.0]).item(), 4)  # log(2 pi) / 2
     0.9189
     """
@@ -144,7 +144,7 @@ def crps(distribution: Prediction, y: ArrayLike) -> Tensor:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> round(crps(Gaussian([0.0], [1.0]), [0.0]).item(), 4)
     0.2337
     """
@@ -179,7 +179,7 @@ def pinball(distribution: Prediction, y: ArrayLike, *, level: ArrayLike) -> Tens
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> pinball(Gaussian([0.0, 0.0], 1.0), [2.0, -4.0], level=0.5).tolist()
     [1.0, 2.0]
     """
@@ -212,7 +212,7 @@ def mean_pinball(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> mean_pinball(Gaussian([0.0], [1.0]), [2.0], levels=[0.5]).tolist()
     [1.0]
     """
@@ -255,7 +255,7 @@ def interval_score(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian([0.0, 0.0], 1.0)
     >>> [round(value, 2) for value in interval_score(law, [0.0, 3.0]).tolist()]
     [3.29, 30.39]
@@ -273,7 +273,7 @@ def squared_error(distribution: Prediction, y: ArrayLike) -> Tensor:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> squared_error(Gaussian([1.0], [1.0]), [3.0]).tolist()
     [4.0]
     """
@@ -288,7 +288,7 @@ def absolute_error(distribution: Prediction, y: ArrayLike) -> Tensor:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> absolute_error(Gaussian([1.0], [1.0]), [3.0]).tolist()
     [2.0]
     """

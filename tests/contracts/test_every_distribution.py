@@ -15,7 +15,7 @@ from calibrant._checks import InputError
 from calibrant.distributions import (
     DISTRIBUTIONS,
     AbstractDistribution,
-    CdfLaw,
+    CdfDistribution,
     Censored,
     Empirical,
     Gaussian,
@@ -24,13 +24,13 @@ from calibrant.distributions import (
     Mixture,
     QuantileTable,
     Recalibrated,
-    ScipyLaw,
+    ScipyDistribution,
     StudentT,
-    TorchLaw,
+    TorchDistribution,
     Transformed,
     Truncated,
 )
-from calibrant.distributions._affine import Affine
+from calibrant.distributions.derived import Affine
 from calibrant.recalibration.maps import BetaMap
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -69,11 +69,13 @@ EXAMPLES = {
         (LOCATION[:, None] + SCALE[:, None] * double([-1.5, -0.2, 0.3, 1.0]),),
     ),
     "torch": Example(
-        lambda *parameters: TorchLaw(distributions.Gumbel(*parameters)),
+        lambda *parameters: TorchDistribution(distributions.Gumbel(*parameters)),
         (LOCATION, SCALE),
     ),
     "scipy": Example(
-        lambda *parameters: ScipyLaw(stats.logistic(*(p.numpy() for p in parameters))),
+        lambda *parameters: ScipyDistribution(
+            stats.logistic(*(p.numpy() for p in parameters))
+        ),
         (LOCATION, SCALE),
     ),
 }
@@ -291,6 +293,6 @@ def test_a_law_with_only_a_cdf_keeps_the_contract_of_pit_values() -> None:
         def cdf(self, value: Any) -> Tensor:
             return value.clamp(0, 1)
 
-    pit = CdfLaw(Uniform()).pit(double([0.25, 0.5, 2.0]))
+    pit = CdfDistribution(Uniform()).pit(double([0.25, 0.5, 2.0]))
     assert pit.cdf.tolist() == [0.25, 0.5, 1.0]
     assert pit.survival.tolist() == [0.75, 0.5, 0.0]

@@ -12,8 +12,8 @@ from torch import Tensor
 from calibrant import Gaussian, InputError
 from calibrant._checks import UnsupportedError
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics import METRICS

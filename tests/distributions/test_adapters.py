@@ -12,11 +12,11 @@ from torch import Tensor, distributions
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import (
     AbstractDistribution,
-    CdfLaw,
+    CdfDistribution,
     Gaussian,
     Laplace,
-    ScipyLaw,
-    TorchLaw,
+    ScipyDistribution,
+    TorchDistribution,
 )
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -25,19 +25,19 @@ Y = double([0.2, 30.0, 6.0])
 Pair = tuple[AbstractDistribution, Any]
 PAIRS: dict[str, Pair] = {
     "gamma": (
-        TorchLaw(distributions.Gamma(SHAPE, RATE)),
+        TorchDistribution(distributions.Gamma(SHAPE, RATE)),
         stats.gamma(SHAPE, scale=1 / RATE),
     ),
     "uniform": (
-        TorchLaw(distributions.Uniform(-SHAPE, RATE)),
+        TorchDistribution(distributions.Uniform(-SHAPE, RATE)),
         stats.uniform(-SHAPE, SHAPE + RATE),
     ),
     "lognormal": (
-        TorchLaw(distributions.LogNormal(0 * RATE, 1 / (1 + RATE))),
+        TorchDistribution(distributions.LogNormal(0 * RATE, 1 / (1 + RATE))),
         stats.lognorm(1 / (1 + RATE)),
     ),
     "gumbel": (
-        TorchLaw(distributions.Gumbel(SHAPE, RATE)),
+        TorchDistribution(distributions.Gumbel(SHAPE, RATE)),
         stats.gumbel_r(SHAPE, RATE),
     ),
 }
@@ -50,7 +50,7 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 def test_torch_and_scipy_say_the_same(pair: Pair) -> None:
     law, frozen = pair
-    other = ScipyLaw(frozen)
+    other = ScipyDistribution(frozen)
     inside = torch.stack([law.quantile(level) for level in (0.01, 0.5, 0.97)])
     assert law.batch_shape == other.batch_shape == (3,)
     for method in ("cdf", "survival", "log_prob"):
@@ -76,12 +76,15 @@ def test_quadrature_agrees_with_closed_forms() -> None:
         (laplace, Laplace(z * 0, 1.0), 2e-5),
     ):
         torch.testing.assert_close(
-            ScipyLaw(frozen).crps(z), law.crps(z), rtol=tolerance, atol=tolerance
+            ScipyDistribution(frozen).crps(z),
+            law.crps(z),
+            rtol=tolerance,
+            atol=tolerance,
         )
 
 
 def test_values_outside_the_support_are_answered() -> None:
-    law = TorchLaw(distributions.Uniform(torch.zeros(3), torch.ones(3)))
+    law = TorchDistribution(distributions.Uniform(torch.zeros(3), torch.ones(3)))
     y = torch.tensor([-0.5, 0.5, 1.5])
     assert law.cdf(y).tolist() == [0.0, 0.5, 1.0]
     assert law.log_prob(y).tolist() == [-torch.inf, 0.0, -torch.inf]
@@ -94,9 +97,9 @@ def test_root_of_the_cdf_carries_gradients() -> None:
     rate = RATE[1:].clone().requires_grad_()
 
     def ask(method: str, at: Tensor | float) -> Callable[[Tensor], Tensor]:
-        return lambda r: getattr(TorchLaw(distributions.Gamma(SHAPE[1:], r)), method)(
-            at
-        )
+        return lambda r: getattr(
+            TorchDistribution(distributions.Gamma(SHAPE[1:], r)), method
+        )(at)
 
     assert torch.autograd.gradcheck(ask("quantile", 0.3), rate)
     assert torch.autograd.gradcheck(ask("crps", Y[1:]), rate, atol=1e-5)
@@ -105,7 +108,7 @@ def test_root_of_the_cdf_carries_gradients() -> None:
 def test_mixtures_of_other_families_are_adapted() -> None:
     parts = distributions.Exponential(torch.tensor([[1.0, 3.0], [2.0, 0.5]]))
     weights = distributions.Categorical(torch.tensor([[0.5, 0.5], [0.1, 0.9]]))
-    law = TorchLaw(distributions.MixtureSameFamily(weights, parts))
+    law = TorchDistribution(distributions.MixtureSameFamily(weights, parts))
     expected = 1 - 0.5 * (-torch.tensor([1.0, 3.0])).exp().sum()
     torch.testing.assert_close(law.cdf(torch.ones(2))[0], expected)
     torch.testing.assert_close(law.cdf(law.quantile(0.3)), torch.tensor([0.3, 0.3]))
@@ -115,15 +118,15 @@ def test_mixtures_of_other_families_are_adapted() -> None:
 
 def test_torch_laws_without_what_is_asked() -> None:
     with pytest.raises(InputError, match=r"torch's Beta has none.*scipy\.stats"):
-        TorchLaw(distributions.Beta(SHAPE, RATE))
+        TorchDistribution(distributions.Beta(SHAPE, RATE))
     with pytest.raises(InputError, match=r"event_shape \(3,\)"):
-        TorchLaw(distributions.Dirichlet(SHAPE))
+        TorchDistribution(distributions.Dirichlet(SHAPE))
     with pytest.raises(UnsupportedError, match="finite mean"):
-        TorchLaw(distributions.Cauchy(SHAPE, RATE)).crps(Y)
+        TorchDistribution(distributions.Cauchy(SHAPE, RATE)).crps(Y)
     squared = distributions.TransformedDistribution(
         distributions.Normal(SHAPE, RATE), distributions.transforms.ExpTransform()
     )
-    law = TorchLaw(squared)
+    law = TorchDistribution(squared)
     assert law.dtype == torch.float64
     assert law.crps(Y).isfinite().all()
     for name in ("mean", "variance"):
@@ -133,13 +136,13 @@ def test_torch_laws_without_what_is_asked() -> None:
         distributions.Beta(SHAPE, RATE), distributions.transforms.ExpTransform()
     )
     with pytest.raises(UnsupportedError, match="cdf"):
-        TorchLaw(beta).cdf(Y)
+        TorchDistribution(beta).cdf(Y)
 
 
 def test_scipy_laws_have_their_limits() -> None:
     with pytest.raises(UnsupportedError, match="finite mean"):
-        ScipyLaw(stats.cauchy([0.0, 1.0])).crps(torch.zeros(2))
-    law = ScipyLaw(stats.expon(scale=[1.0, 2.0]))
+        ScipyDistribution(stats.cauchy([0.0, 1.0])).crps(torch.zeros(2))
+    law = ScipyDistribution(stats.expon(scale=[1.0, 2.0]))
     assert law.pit(torch.tensor([-1.0, 1.0])).log_cdf.isfinite().all()
     assert not law.cdf(torch.ones(2, requires_grad=True)).requires_grad
     chosen = law[torch.tensor([True, False])]
@@ -174,7 +177,7 @@ class Squashed(Logistic):
 
 
 def test_a_cdf_is_enough_for_pit_values() -> None:
-    law = CdfLaw(Logistic())
+    law = CdfDistribution(Logistic())
     y = torch.tensor([[0.0, 1.0]], requires_grad=True)
     pit = law.pit(y)
     torch.testing.assert_close(pit.cdf, y.sigmoid())
@@ -195,13 +198,13 @@ def test_moments_may_be_methods() -> None:
         def variance(self) -> Tensor:
             return torch.ones(2)
 
-    law = CdfLaw(Methods())
+    law = CdfDistribution(Methods())
     assert law.mean.tolist() == [0.0, 1.0]
     assert law.variance.tolist() == [1.0, 1.0]
 
 
 def test_an_object_answers_what_it_can() -> None:
-    law = CdfLaw(Squashed())
+    law = CdfDistribution(Squashed())
     assert law.batch_shape == (2,)
     assert law.mean.tolist() == [0.0, 0.0]
     assert law.variance.tolist() == [1.0, 1.0]

@@ -24,7 +24,7 @@ from calibrant import (
     pit_values,
 )
 from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
-from calibrant.distributions.pooling import rescaled
+from calibrant.distributions.conversion import rescaled
 from calibrant.metrics.target_grid import GriddedTargetWarning
 from calibrant.recalibration.maps import BetaMap
 

@@ -14,14 +14,14 @@ import calibrant.distributions as package
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import (
     DISTRIBUTIONS,
-    CdfLaw,
+    CdfDistribution,
     Empirical,
     Gaussian,
     GaussianMixture,
     Laplace,
-    ScipyLaw,
+    ScipyDistribution,
     StudentT,
-    TorchLaw,
+    TorchDistribution,
     as_distribution,
 )
 
@@ -43,10 +43,10 @@ class OnlyCdf:
         (distributions.Normal(M, S), Gaussian),
         (distributions.Laplace(M, S), Laplace),
         (distributions.StudentT(S, M, S), StudentT),
-        (distributions.LogNormal(M, S), TorchLaw),
-        (stats.norm(M, S), ScipyLaw),
-        (stats.Normal(mu=M.numpy(), sigma=S.numpy()), ScipyLaw),
-        (OnlyCdf(), CdfLaw),
+        (distributions.LogNormal(M, S), TorchDistribution),
+        (stats.norm(M, S), ScipyDistribution),
+        (stats.Normal(mu=M.numpy(), sigma=S.numpy()), ScipyDistribution),
+        (OnlyCdf(), CdfDistribution),
     ],
 )
 def test_recognizes(prediction: object, kind: type) -> None:
@@ -96,7 +96,7 @@ def test_mixtures_of_other_families_stay_with_torch() -> None:
     mixture = distributions.MixtureSameFamily(
         distributions.Categorical(torch.ones(4, 3)), part
     )
-    assert isinstance(as_distribution(mixture), TorchLaw)
+    assert isinstance(as_distribution(mixture), TorchDistribution)
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_mixtures_of_other_families_stay_with_torch() -> None:
         (torch.zeros(3, 2), r"first axis are Empirical.*standard deviation"),
         (stats.norm, r"family scipy\.stats\.norm\. Freeze it"),
         (stats.poisson, r"Freeze it: stats\.poisson"),
-        (stats.poisson(3), "continuous law, got a rv_discrete_frozen"),
-        (stats.Binomial(n=3, p=0.5), "continuous law, got a Binomial"),
+        (stats.poisson(3), "continuous, got a rv_discrete_frozen"),
+        (stats.Binomial(n=3, p=0.5), "continuous, got a Binomial"),
         (stats.Normal, "the class Normal: pass an instance"),
         ((M, S, S), "a tuple of 3: give the mean"),
         (Gaussian, "the class Gaussian: pass an instance"),
@@ -136,9 +136,9 @@ def test_scipy_like_objects_need_not_be_frozen() -> None:
         logpdf, logcdf, logsf = stats.norm.logpdf, stats.norm.logcdf, stats.norm.logsf
 
     law = as_distribution(Plain())
-    assert isinstance(law, ScipyLaw)
+    assert isinstance(law, ScipyDistribution)
     assert law.cdf(0.0) == 0.5
-    with pytest.raises(UnsupportedError, match="not a frozen"):
+    with pytest.raises(UnsupportedError, match="not frozen"):
         law[:1]
 
 
@@ -150,7 +150,7 @@ def test_laws_of_the_new_scipy_say_the_same_as_the_old() -> None:
     torch.testing.assert_close(new.interval(0.9), old.interval(0.9))
     torch.testing.assert_close(new.mean, old.mean)
     torch.testing.assert_close(new.variance, old.variance)
-    with pytest.raises(UnsupportedError, match="not a frozen"):
+    with pytest.raises(UnsupportedError, match="not frozen"):
         new[:1]
 
 

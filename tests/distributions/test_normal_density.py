@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from calibrant import Gaussian, InputError, QuantileRegularizer
-from calibrant.distributions import gaussian
-from calibrant.distributions._normal import _log_scaled_density, log_scaled_density
+from calibrant.distributions import normal
+from calibrant.distributions.normal import _log_scaled_density, log_scaled_density
 
 # torch's own transforms use what torch itself calls deprecated.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
@@ -43,7 +43,7 @@ def test_a_training_step_with_the_regularizer_is_the_same_bit_for_bit(
     y = torch.randn(512, dtype=torch.float32)
     found = []
     for density in (log_scaled_density, _log_scaled_density):
-        monkeypatch.setattr(gaussian, "log_scaled_density", density)
+        monkeypatch.setattr(normal, "log_scaled_density", density)
         learned = raw.clone().requires_grad_()
         mean, spread = learned.unbind(0)
         law = Gaussian(mean, 0.1 + 0.9 * torch.nn.functional.softplus(spread))

@@ -21,7 +21,7 @@ from calibrant import (
     as_distribution,
 )
 from calibrant.distributions import AbstractDistribution, Recalibrated, pool, rescaled
-from calibrant.distributions._affine import Affine
+from calibrant.distributions.derived import Affine
 from calibrant.recalibration import RECALIBRATORS
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -103,7 +103,7 @@ def test_normal_members_stay_normal(law: AbstractDistribution, members: int) -> 
 def test_other_members_become_a_mixture() -> None:
     pooled = pool(LAWS["recalibrated"](), WEIGHTS)
     assert type(pooled) is Mixture
-    assert all(isinstance(law, Recalibrated) for law in pooled.laws)
+    assert all(isinstance(law, Recalibrated) for law in pooled.components)
     torch.testing.assert_close(pooled.weights, WEIGHTS)
 
 
@@ -119,7 +119,9 @@ def test_pool_keeps_further_axes_and_gradients() -> None:
 
 
 def test_pool_says_what_it_needs() -> None:
-    with pytest.raises(InputError, match=r"\(members, \*batch\).*Mixture\(laws\)"):
+    with pytest.raises(
+        InputError, match=r"\(members, \*batch\).*Mixture\(components\)"
+    ):
         pool(Gaussian(0.0, 1.0))
     with pytest.raises(InputError, match="sum to 1"):
         pool(Gaussian(LOCATION, SCALE), [0.5, 0.6])

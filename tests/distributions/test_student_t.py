@@ -10,9 +10,11 @@ from scipy import special, stats
 
 from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import Gaussian, StudentT
-from calibrant.distributions._beta import beta_fraction
-from calibrant.distributions._gamma import log_gamma_ratio
-from calibrant.distributions._student import log_student_far_tail, student_quantile
+from calibrant.distributions.student_t import (
+    log_far_tail,
+    log_gamma_ratio,
+    standard_quantile,
+)
 
 double = partial(torch.tensor, dtype=torch.float64)
 # Both sides of the switch between the continued fraction and the expansion.
@@ -23,7 +25,7 @@ Z = double([1e-3, 0.01, 0.5, 1.0, 1.6, 1.8, 3.0, 4.9, 5.1, 12.0, 80.0, 1e4, 1e6]
 @pytest.mark.parametrize("df", DF)
 def test_tail_agrees_with_scipy(df: float) -> None:
     expected = torch.tensor(stats.t.sf(Z, df))
-    actual = log_student_far_tail(Z, torch.tensor(df)).exp()
+    actual = log_far_tail(Z, torch.tensor(df)).exp()
     torch.testing.assert_close(actual, expected, rtol=1e-10, atol=1e-290)
 
 
@@ -31,8 +33,8 @@ def test_tail_agrees_with_scipy(df: float) -> None:
 def test_float32_is_finite_and_near_float64(df: float) -> None:
     z = torch.cat([Z, torch.tensor([1e12, 1e20, 1e37])]).float()
     parameter = torch.tensor(df, dtype=torch.float32, requires_grad=True)
-    single = log_student_far_tail(z.requires_grad_(), parameter)
-    double = log_student_far_tail(z.detach().double(), parameter.detach().double())
+    single = log_far_tail(z.requires_grad_(), parameter)
+    double = log_far_tail(z.detach().double(), parameter.detach().double())
     torch.testing.assert_close(single.double(), double, rtol=1e-5, atol=1e-5)
     single.sum().backward()
     assert z.grad.isfinite().all()
@@ -42,16 +44,16 @@ def test_float32_is_finite_and_near_float64(df: float) -> None:
 @pytest.mark.parametrize("df", DF)
 def test_quantile_inverts_the_tail(df: float) -> None:
     tail = torch.tensor([1e-30, 1e-10, 1e-3, 0.1, 0.3, 0.49, 0.499999])
-    z = student_quantile(tail, torch.tensor(df))
-    back = log_student_far_tail(z, torch.tensor(df)).exp()
+    z = standard_quantile(tail, torch.tensor(df))
+    back = log_far_tail(z, torch.tensor(df)).exp()
     torch.testing.assert_close(back, tail, rtol=1e-10, atol=0)
-    mirrored = student_quantile(1 - tail[2:], torch.tensor(df))
+    mirrored = standard_quantile(1 - tail[2:], torch.tensor(df))
     torch.testing.assert_close(mirrored, -z[2:], rtol=1e-9, atol=0)
 
 
 def test_quantile_far_beyond_the_square_root_of_the_largest_float() -> None:
     # The Cauchy law: z = 1 / (pi p).
-    z = student_quantile(torch.tensor([1e-300]), torch.tensor(1.0))
+    z = standard_quantile(torch.tensor([1e-300]), torch.tensor(1.0))
     torch.testing.assert_close(z, torch.tensor([-1e300 / math.pi]), rtol=1e-10, atol=0)
 
 
@@ -59,10 +61,10 @@ def test_quantile_far_beyond_the_square_root_of_the_largest_float() -> None:
 def test_gradients_match_finite_differences(df: float) -> None:
     z = torch.tensor([-40.0, -4.0, -1.5, -0.2, 0.1, 0.9, 2.5, 30.0], requires_grad=True)
     freedom = torch.full_like(z, df, requires_grad=True)
-    assert torch.autograd.gradcheck(log_student_far_tail, (z, freedom))
+    assert torch.autograd.gradcheck(log_far_tail, (z, freedom))
     level = torch.tensor([0.01, 0.2, 0.45, 0.7, 0.999], requires_grad=True)
     freedom = torch.full_like(level, df, requires_grad=True)
-    assert torch.autograd.gradcheck(student_quantile, (level, freedom), rtol=2e-3)
+    assert torch.autograd.gradcheck(standard_quantile, (level, freedom), rtol=2e-3)
 
 
 @pytest.mark.parametrize("df", [1.2, 3.0, 24.0, 26.0])
@@ -105,7 +107,7 @@ def test_nan_of_a_diverged_model_ends_the_iterations() -> None:
     law = StudentT(3.0, torch.tensor([math.nan, 0.0]), 1.0)
     cdf = law.cdf(torch.zeros(2))
     assert cdf[0].isnan()
-    assert cdf[1] == 0.5
+    assert cdf[1].item() == pytest.approx(0.5, abs=1e-12)
 
 
 def test_gamma_ratio_and_beta_fraction_against_scipy() -> None:
@@ -113,10 +115,6 @@ def test_gamma_ratio_and_beta_fraction_against_scipy() -> None:
     expected = special.gammaln(a + 0.5) - special.gammaln(a) - 0.5 * np.log(a)
     actual = log_gamma_ratio(torch.tensor(a))
     torch.testing.assert_close(actual, torch.tensor(expected), rtol=1e-9, atol=1e-13)
-    a, b, x = np.array([0.5, 3.0]), np.array([8.0, 2.0]), np.array([0.1, 0.4])
-    front = x**a * (1 - x) ** b / (a * special.beta(a, b))
-    actual = front * beta_fraction(*map(torch.tensor, (a, b, x))).numpy()
-    np.testing.assert_allclose(actual, special.betainc(a, b, x), rtol=1e-13)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -127,7 +125,7 @@ def test_samples_are_drawn_without_a_search(
     def search(*_: object) -> None:
         raise AssertionError("a quantile was searched for")
 
-    monkeypatch.setattr("calibrant.distributions.student_t.student_quantile", search)
+    monkeypatch.setattr("calibrant.distributions.student_t.standard_quantile", search)
     law = StudentT(df, torch.tensor([3.0], dtype=dtype), 2.0)
     drawn, again = (
         law.sample((4000,), generator=torch.Generator().manual_seed(3))

@@ -229,7 +229,9 @@ def test_students_t_has_no_mean_behind_a_logarithm(
     assert (law.mean == math.inf).all()
     assert (law.variance == math.inf).all()
     assert law.log_prob([1.0, 2.0, 3.0]).isfinite().all()
-    with pytest.raises(UnsupportedError, match="crps needs a law with a finite mean"):
+    with pytest.raises(
+        UnsupportedError, match="crps needs a distribution with a finite mean"
+    ):
         law.crps([1.0, 2.0, 3.0])
 
 

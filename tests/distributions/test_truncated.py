@@ -251,7 +251,9 @@ def test_infinite_moments_are_told() -> None:
     above = Truncated(StudentT(df, MEAN, SCALE), LOW)
     assert above.mean.isinf().tolist() == [True, False, False]
     assert above.variance.isinf().tolist() == [True, True, False]
-    with pytest.raises(UnsupportedError, match="crps needs a law with a finite mean"):
+    with pytest.raises(
+        UnsupportedError, match="crps needs a distribution with a finite mean"
+    ):
         above.crps(MEAN)
     assert (Truncated(StudentT(1.0, MEAN, SCALE), -INF, HIGH).mean == -INF).all()
     between = Truncated(StudentT(1.0, torch.zeros(1), 1.0), -1.0, 1.0)

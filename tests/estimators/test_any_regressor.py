@@ -386,7 +386,10 @@ def test_single_trees_cover_what_the_page_says() -> None:
         ({"levels": [0.9, 0.1]}, "levels must increase strictly"),
         ({"levels": LEVELS, "distribution": len}, "without levels"),
         ({"distribution": "normal"}, "distribution must be a function"),
-        ({"distribution": lambda m, x: m.predict(x)}, "a point prediction has no"),
+        (
+            {"distribution": lambda m, x: m.predict(x)},
+            "a point prediction is no distribution",
+        ),
         (
             {"distribution": lambda _, x: (x, 1.0)},
             "one distribution for each of 30 rows",

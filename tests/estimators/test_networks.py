@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from torch.distributions import Normal
 
 from calibrant import CalibratedRegressor, InputError, export_onnx, load
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.transformed import Transformed
+from calibrant.distributions.derived import Transformed
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import networks
 from calibrant.estimators import regressor as regressor_module
 from calibrant.estimators.base import usual_range

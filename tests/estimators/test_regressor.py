@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor, nn
 
 from calibrant import CalibratedRegressor, Censored, InputError, load
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators.folds import Design, design_for
 from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.regressor import OPTIONS

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import CalibratedRegressor, StrengthPath
 from calibrant.estimators.folds import Design
 from calibrant.estimators.networks import fit_networks

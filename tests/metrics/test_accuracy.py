@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from calibrant import Gaussian, InputError
-from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.accuracy import bias, mae, r2, rmse
 

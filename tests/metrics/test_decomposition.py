@@ -10,7 +10,7 @@ from scipy.optimize import isotonic_regression
 from calibrant import Gaussian, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.decomposition import (

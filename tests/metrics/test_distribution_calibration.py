@@ -6,7 +6,7 @@ import torch
 from scipy.stats import binom
 
 from calibrant._checks import InputError
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.calibration import calibration_error, expected_calibration_error
 from calibrant.metrics.distribution_calibration import distribution_calibration

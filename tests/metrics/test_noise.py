@@ -12,7 +12,7 @@ from torch import Tensor
 from calibrant._checks import InputError
 from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.metrics._counts import settled_rows, simulated_gaps
 from calibrant.metrics._gap_noise import reduced_gaps
 from calibrant.metrics.calibration import calibration_error

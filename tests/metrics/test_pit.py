@@ -9,7 +9,7 @@ from scipy.stats import binom, kstest
 
 from calibrant._checks import InputError
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.metrics.pit import material_grid, pit_values
 from calibrant.metrics.target_grid import (
     GriddedTargetWarning,

@@ -8,8 +8,8 @@ from scipy.stats import ks_2samp
 from calibrant import Gaussian
 from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics._counts import torch_generator
 from calibrant.metrics.spread_noise import (

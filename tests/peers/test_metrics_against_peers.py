@@ -6,8 +6,8 @@ import torch
 
 from calibrant import Gaussian
 from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.accuracy import mae, r2, rmse
 from calibrant.metrics.adversarial import adversarial_group_calibration

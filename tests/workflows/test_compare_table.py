@@ -182,7 +182,7 @@ def test_tables_that_cannot_be_measured_or_mended(
 
 
 def test_faults_are_looked_for_in_not_too_many_columns() -> None:
-    from calibrant.distributions.gaussian import Gaussian
+    from calibrant.distributions.normal import Gaussian
     from calibrant.workflows._labeled import Labeled
 
     rows = 30

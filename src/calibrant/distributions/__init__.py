@@ -1,4 +1,4 @@
-"""What a model predicts: a law for each row.
+"""What a model predicts: a distribution for each row.
 
 To add one: one file here, one line in ``DISTRIBUTIONS``. Public names stand in
 ``__init__.pyi`` and load on first use.
@@ -11,10 +11,10 @@ from calibrant.registry import Table
 DISTRIBUTIONS = Table(
     "distribution",
     {
-        "gaussian": f"{__name__}.gaussian:Gaussian",
+        "gaussian": f"{__name__}.normal:Gaussian",
         "laplace": f"{__name__}.laplace:Laplace",
         "student_t": f"{__name__}.student_t:StudentT",
-        "gaussian_mixture": f"{__name__}.gaussian_mixture:GaussianMixture",
+        "gaussian_mixture": f"{__name__}.mixture:GaussianMixture",
         "empirical": f"{__name__}.empirical:Empirical",
         "quantile_table": f"{__name__}.quantile_table:QuantileTable",
     },

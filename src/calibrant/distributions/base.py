@@ -1,6 +1,7 @@
-"""What all our laws share: checked input, intervals, samples, selection of rows."""
+"""What all predictive distributions share: checked input, intervals, samples, rows."""
 
 from abc import ABC, abstractmethod
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -8,39 +9,34 @@ from torch import Tensor
 from calibrant._checks import (
     ArrayLike,
     InputError,
-    UnsupportedError,
     as_levels,
     as_target,
     check_between,
     check_shapes,
-    pit_from_cdf,
 )
-from calibrant.contracts import PitValues
-from calibrant.distributions._between import same_value
-from calibrant.distributions._outline import Around, Bumps, Tails, pit_of_tail
+from calibrant.contracts import PitValues, UnitMap
 
-__all__ = ["AbstractDistribution"]
+__all__ = ["AbstractDistribution", "compact", "joint_shape", "same_value"]
 
-# Quantiles that are asked for at once, and of a law that searches in blocks of rows:
-# what it finds out about a row serves all of its levels.
-_LEVELS_AT_ONCE = 20_000
-_SEARCHED_AT_ONCE = 1_000_000
+# Quantiles that are asked for at once.
+_AT_ONCE = 1_000_000
 
 
 class AbstractDistribution(ABC):
-    """A law for each row; final classes supply the formulas.
+    """A distribution for each row; final classes supply the formulas.
 
     A final class stores its parameters as tensors, names them in ``_parameters``, and
     implements the abstract methods on tensors that have been checked already.
     """
 
-    #: Attributes that hold the parameters. The first gives the dtype and the device.
+    #: Attributes that hold the parameters, in the order of the constructor. The first
+    #: gives the shape, the dtype and the device.
     _parameters: tuple[str, ...]
 
     @property
-    @abstractmethod
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
+        """Shape of the batch of distributions."""
+        return self._like.shape
 
     @property
     @abstractmethod
@@ -52,12 +48,12 @@ class AbstractDistribution(ABC):
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
 
-    @abstractmethod
-    def __getitem__(self, rows: slice | Tensor) -> "AbstractDistribution":
+    def __getitem__(self, rows: slice | Tensor) -> Self:
         """Select rows of the first batch axis."""
+        return type(self)(*(getattr(self, name)[rows] for name in self._parameters))
 
     @abstractmethod
-    def _cdf(self, value: Tensor) -> Tensor: ...
+    def _pit(self, value: Tensor) -> PitValues: ...
 
     @abstractmethod
     def _log_prob(self, value: Tensor) -> Tensor: ...
@@ -69,14 +65,35 @@ class AbstractDistribution(ABC):
     def _crps(self, value: Tensor) -> Tensor: ...
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        """Value that is exceeded with probability ``survival``, above 0.
-
-        The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in
-        float32, and an over-confident model has targets beyond that. A law that can
-        should ask its own upper tail; this is the last level that is not 1.
-        """
+        # A distribution that can should ask its own upper tail; this is the last level
+        # that is not 1.
         last = 1 - torch.finfo(self.dtype).eps / 2
         return self._quantile((1 - survival).clamp_max(last))
+
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Quantiles inside (0, 1), each from the tail that is not rounded.
+
+        Shape: both ``(..., *batch_shape)``. Float64 levels give float64 quantiles.
+        """
+        above = survival < cdf
+        if not above.any():
+            return self._quantile(cdf)
+        if above.all():
+            return self._upper_quantile(survival)
+        lower = self._quantile(torch.where(above, 0.5, cdf))
+        upper = self._upper_quantile(torch.where(above, survival, 0.5))
+        return torch.where(above, upper, lower)
+
+    def _cdf(self, value: Tensor) -> Tensor:
+        return self._pit(value).cdf
+
+    def _survival(self, value: Tensor) -> Tensor:
+        return self._pit(value).survival
+
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Cdf and survival, without their logarithms where these cost extra."""
+        pit = self._pit(value)
+        return pit.cdf, pit.survival
 
     def _pit_before(self, value: Tensor) -> PitValues | None:  # noqa: ARG002
         """Return the limits of :meth:`_pit` from below, None for a continuous cdf."""
@@ -93,60 +110,45 @@ class AbstractDistribution(ABC):
             return None
         return torch.stack([same_value(value, atom) for atom in atoms]).any(0)
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return 1 - self._cdf(value)
-
-    def _pit(self, value: Tensor) -> PitValues:
-        return pit_from_cdf(self._cdf(value))
-
-    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
-        """Both tails at float64 values, and the density if asked, without gradient."""
-        height = None
-        with torch.no_grad():
-            if density:
-                try:
-                    height = self._log_prob(value).double().exp()
-                except UnsupportedError:
-                    height = None
-            cdf, survival = self._cdf(value).double(), self._survival(value).double()
-        return Tails(cdf, survival, height)
-
-    def _around(self, pit: PitValues) -> Around:
-        """Bracket of the quantiles at levels inside (0, 1), without gradient.
-
-        ``pit`` is float64 and broadcasts against ``batch_shape``.
-        """
-        shape = torch.broadcast_shapes(pit.cdf.shape, self.batch_shape)
-        cdf, survival = (tail.expand(shape) for tail in (pit.cdf, pit.survival))
-        below = cdf < survival
-        with torch.no_grad():
-            found = self._upper_quantile(torch.where(below, 0.5, survival)).double()
-            if below.any():
-                lower = self._quantile(torch.where(below, cdf, 0.5)).double()
-                found = torch.where(below, lower, found)
-        return Around(found, found, found)
-
-    def _bumps(self) -> Bumps:
-        """Where the cdf of each row rises, and over which distance."""
-        room = [1] * len(self.batch_shape)
-        tail = self._like.new_tensor([0.25, 0.5, 0.25], dtype=torch.float64)
-        below = torch.tensor([True, True, False], device=tail.device)
-        low, middle, high = self._around(
-            pit_of_tail(tail.view(-1, *room), below.view(-1, *room))
-        ).start
-        return Bumps(middle[None], (high - low)[None] / 1.35)
+    # What the integrator asks, see ``_numerics``.
 
     @property
     def _searched(self) -> bool:
-        """Whether a quantile is found by a search, dearer than many values of the cdf.
-
-        Moments and the crps are then integrals over values, not over levels.
-        """
+        """Whether a quantile costs far more than a value of the cdf."""
         return False
 
     @property
+    def _least_tail(self) -> float:
+        """Smallest tail probability that has a quantile of its own."""
+        return torch.finfo(self.dtype).tiny
+
+    def _outline(self, tail: float) -> Tensor:
+        """Quantiles at a tail, 1/4, 1/2, 3/4 and the other tail, roughly, float64.
+
+        Shape: ``(5, *batch_shape)``.
+        """
+        level = self._like.new_tensor([tail, 0.25, 0.5, 0.75, 1], dtype=torch.float64)
+        cdf = level.view(-1, *[1] * len(self.batch_shape)).expand(-1, *self.batch_shape)
+        return self._quantile_at(cdf, cdf.flip(0)).double()
+
+    def _kinks(self) -> Tensor | None:
+        """Values where the cdf jumps or bends, ``(k, *batch_shape)``, if few."""
+        return None
+
+    def _level_kinks(self) -> tuple[Tensor | None, bool]:
+        """Levels where the quantile function bends, and whether it is a step function.
+
+        They are the same for all rows, shape ``(k,)``.
+        """
+        return None, False
+
+    def _without_map(self) -> tuple["AbstractDistribution", UnitMap | None]:
+        """Split into a distribution and the map of its levels that makes this one."""
+        return self, None
+
+    @property
     def _like(self) -> Tensor:
-        """A tensor with the law's dtype and device."""
+        """A tensor with the distribution's dtype and device."""
         parameter: Tensor = getattr(self, self._parameters[0])
         return parameter
 
@@ -208,26 +210,34 @@ class AbstractDistribution(ABC):
         check_shapes(levels.shape, self.batch_shape, name="level")
         return self._quantile(levels)
 
+    def upper_quantile(self, survival: ArrayLike) -> Tensor:
+        """Value that is exceeded with probability ``survival``, above 0.
+
+        The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in
+        float32; a small ``survival`` can say more. Shape: as for :meth:`quantile`.
+        """
+        beyond = as_levels(survival, like=self._like, name="survival")
+        check_shapes(beyond.shape, self.batch_shape, name="survival")
+        return self._upper_quantile(beyond)
+
     def quantiles(self, levels: ArrayLike) -> Tensor:
         """Ask each row for the same ``k`` levels: ``(k,) -> batch_shape + (k,)``."""
-        each = as_levels(levels, like=self._like, name="levels")
-        if each.ndim != 1:
+        given = as_levels(levels, like=self._like, name="levels")
+        if given.ndim != 1:
             raise InputError(
-                f"levels must have shape (k,), got {tuple(each.shape)}. "
+                f"levels must have shape (k,), got {tuple(given.shape)}. "
                 "For a level per row use quantile()."
             )
-        rows = max(1, self.batch_shape.numel())
-        together = _SEARCHED_AT_ONCE if self._searched else _LEVELS_AT_ONCE
-        at_once = max(1, together // rows)
+        at_once = max(1, _AT_ONCE // max(1, self.batch_shape.numel()))
         room = [1] * len(self.batch_shape)
         found = [
             self._quantile(part.view(-1, *room).expand(-1, *self.batch_shape))
-            for part in each.split(at_once)
+            for part in given.split(at_once)
         ]
         return torch.cat(found).movedim(0, -1)
 
     def interval(self, coverage: float) -> tuple[Tensor, Tensor]:
-        """Central interval that holds the target with probability ``coverage``."""
+        """Central interval that covers the target with probability ``coverage``."""
         check_between(coverage, 0, 1, name="coverage")
         tail = torch.tensor((1 - coverage) / 2, dtype=self.dtype).to(self._like.device)
         return self._quantile(tail), self._upper_quantile(tail)
@@ -249,7 +259,7 @@ class AbstractDistribution(ABC):
         uniform = torch.rand(
             shape, generator=generator, dtype=like.dtype, device=like.device
         )
-        # torch.rand can give exactly 0, where many laws have an infinite quantile.
+        # torch.rand can give exactly 0, where the quantile may be infinite.
         return self._quantile(uniform.clamp_min(torch.finfo(like.dtype).tiny))
 
     def _value(self, value: ArrayLike) -> Tensor:
@@ -259,9 +269,32 @@ class AbstractDistribution(ABC):
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError("a single law has no length")
+            raise TypeError("a single distribution has no length")
         return self.batch_shape[0]
 
     def __repr__(self) -> str:
         shape = tuple(self.batch_shape)
         return f"{type(self).__name__}(batch_shape={shape}, dtype={self.dtype})"
+
+
+def joint_shape(shape: torch.Size, batch_shape: torch.Size) -> torch.Size:
+    """Return the longer of two shapes of which one is the end of the other."""
+    return shape if len(shape) > len(batch_shape) else batch_shape
+
+
+def same_value(value: Tensor, place: Tensor) -> Tensor:
+    """Tell which values are ``place`` up to the rounding of the coarser type."""
+    eps = max(torch.finfo(part.dtype).eps for part in (value, place))
+    return place.isfinite() & ((value - place).abs() <= 4 * eps * place.abs())
+
+
+def compact(values: Tensor) -> Tensor:
+    """Shrink the axes along which an expanded tensor only repeats itself to 1.
+
+    The levels of ``quantiles`` are the same for all rows: what is computed from them
+    alone need not be computed again for each row.
+    """
+    for axis, stride in enumerate(values.stride()):
+        if stride == 0 and values.shape[axis] > 1:
+            values = values.narrow(axis, 0, 1)
+    return values

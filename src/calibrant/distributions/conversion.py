@@ -1,47 +1,56 @@
-"""The one door for predictions: whatever a model returns becomes a law of ours."""
+"""Whatever a model returns becomes a distribution of ours; ensembles and units."""
 
 from collections.abc import Callable
 from typing import Any
 
+import torch
+from torch import Tensor
 from torch import distributions as torch_distributions
 
-from calibrant._checks import InputError
+from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import HasCdf
+from calibrant.distributions.adapters import (
+    CdfDistribution,
+    RenamedScipy,
+    ScipyDistribution,
+    TorchDistribution,
+)
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.cdf_law import CdfLaw
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.gaussian_mixture import GaussianMixture
+from calibrant.distributions.derived import Affine
+from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.laplace import Laplace
-from calibrant.distributions.scipy_law import RenamedScipyLaw, ScipyLaw
+from calibrant.distributions.mixture import GaussianMixture, Mixture, weights_like
+from calibrant.distributions.normal import Gaussian
+from calibrant.distributions.quantile_table import QuantileTable
+from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
-from calibrant.distributions.torch_law import TorchLaw
 
-__all__ = ["as_distribution"]
+__all__ = ["as_distribution", "pool", "rescaled"]
 
 _SCIPY_METHODS = ("cdf", "sf", "ppf", "isf", "logpdf", "logcdf", "logsf")
 _NEW_SCIPY_METHODS = ("cdf", "ccdf", "icdf", "iccdf", "logpdf", "logcdf", "logccdf")
 
 
 def as_distribution(prediction: object) -> AbstractDistribution:
-    """Return the law that a prediction stands for.
+    """Return the distribution that a prediction stands for.
 
     Parameters
     ----------
     prediction
         One of
 
-        - a law of ``calibrant.distributions``, which comes back as it is;
+        - a distribution of ``calibrant.distributions``, which comes back as it is;
         - a tuple ``(mean, stddev)`` of arrays or tensors, each ``(n,)``;
-        - a law of ``torch.distributions``: Normal, Laplace, StudentT and mixtures of
+        - one of ``torch.distributions``: Normal, Laplace, StudentT and mixtures of
           normals become ours, others with a cdf are adapted;
-        - a frozen continuous law of ``scipy.stats``, or one of its new interface as
+        - a frozen continuous one of ``scipy.stats``, or one of its new interface as
           ``stats.Normal(mu=..., sigma=...)``, adapted without gradients;
         - any object with a ``cdf`` method.
 
     Returns
     -------
     AbstractDistribution
-        A law with the batch shape of the prediction.
+        Of the batch shape of the prediction.
 
     Examples
     --------
@@ -53,17 +62,17 @@ def as_distribution(prediction: object) -> AbstractDistribution:
     if isinstance(prediction, tuple) and len(prediction) == 2:
         return Gaussian(*prediction)
     if isinstance(prediction, torch_distributions.Distribution):
-        return _TORCH.get(type(prediction), TorchLaw)(prediction)
+        return _TORCH.get(type(prediction), TorchDistribution)(prediction)
     _refuse_odd_scipy(prediction)
     if _has(prediction, _SCIPY_METHODS):
-        return ScipyLaw(prediction)
+        return ScipyDistribution(prediction)
     if _has(prediction, _NEW_SCIPY_METHODS):
-        return ScipyLaw(RenamedScipyLaw(prediction))
+        return ScipyDistribution(RenamedScipy(prediction))
     if isinstance(prediction, HasCdf) and not isinstance(prediction, type):
-        return CdfLaw(prediction)
+        return CdfDistribution(prediction)
     raise InputError(
-        "prediction must be a law of calibrant.distributions, a tuple (mean, stddev), "
-        "a torch.distributions law, a frozen scipy.stats law or an object with a cdf "
+        "prediction must be a distribution of calibrant, of torch.distributions or "
+        "frozen of scipy.stats, a tuple (mean, stddev), or an object with a cdf "
         f"method, got {_describe(prediction)}."
     )
 
@@ -75,7 +84,7 @@ def _has(prediction: object, methods: tuple[str, ...]) -> bool:
 
 
 def _refuse_odd_scipy(prediction: object) -> None:
-    """Refuse scipy's families that are not frozen, and discrete laws."""
+    """Refuse scipy's families that are not frozen, and discrete distributions."""
     if _has(prediction, ("freeze", "cdf", "ppf")):
         name = getattr(prediction, "name", type(prediction).__name__)
         raise InputError(
@@ -87,15 +96,15 @@ def _refuse_odd_scipy(prediction: object) -> None:
     new = _has(prediction, ("logpmf", "icdf")) and _is_discrete(prediction)
     if old or new:
         raise InputError(
-            f"prediction must be a continuous law, got a {type(prediction).__name__}. "
-            "The PIT values of counts are not uniform even if the law is right. Pass a "
+            f"prediction must be continuous, got a {type(prediction).__name__}. PIT "
+            "values of counts are not uniform even if the model is right. Pass a "
             "continuous approximation, or draws with noise: "
             "Empirical(counts + uniform in [0, 1))."
         )
 
 
 def _is_discrete(prediction: object) -> bool:
-    """Tell scipy's new discrete laws, which have every method, by their base."""
+    """Tell scipy's new discrete ones, which have every method, by their base."""
     return any("Discrete" in base.__name__ for base in type(prediction).__mro__)
 
 
@@ -112,9 +121,9 @@ def _describe(prediction: object) -> str:
 
 
 def _hint(array: Any) -> str:  # noqa: ANN401
-    """Say which law an array without a law could stand for."""
+    """Say which distribution an array could stand for."""
     if len(array.shape) < 2:
-        return "a point prediction has no law, add a standard deviation"
+        return "a point prediction is no distribution, add a standard deviation"
     return (
         f"of shape {tuple(array.shape)}, it could be several things. Draws on the "
         "first axis are Empirical(samples), quantiles on the last one are "
@@ -123,29 +132,200 @@ def _hint(array: Any) -> str:  # noqa: ANN401
     )
 
 
-def _refuse_independent(law: Any) -> AbstractDistribution:  # noqa: ANN401
+def _refuse_independent(given: Any) -> AbstractDistribution:  # noqa: ANN401
     raise InputError(
-        "prediction must be a law of single numbers, got an Independent with event "
-        f"shape {tuple(law.event_shape)}. Pass its base_dist with the rows on the last "
-        "axis (squeeze(-1) the parameters), or use dim= where it is offered."
+        "prediction must be of single numbers, got an Independent with event "
+        f"shape {tuple(given.event_shape)}. Pass its base_dist, rows on the last axis "
+        "(squeeze(-1) the parameters), or use dim= where it is offered."
     )
 
 
-def _from_mixture(law: Any) -> AbstractDistribution:  # noqa: ANN401
-    normal = law.component_distribution
+def _from_mixture(given: Any) -> AbstractDistribution:  # noqa: ANN401
+    normal = given.component_distribution
     if type(normal) is not torch_distributions.Normal:
-        return TorchLaw(law)
+        return TorchDistribution(given)
     # torch has the components on the last axis, we on the first.
-    shape = (*law.batch_shape, law.mixture_distribution.probs.shape[-1])
-    parts = (normal.loc, normal.scale, law.mixture_distribution.probs)
+    shape = (*given.batch_shape, given.mixture_distribution.probs.shape[-1])
+    parts = (normal.loc, normal.scale, given.mixture_distribution.probs)
     return GaussianMixture(*(part.expand(shape).movedim(-1, 0) for part in parts))
 
 
-#: By the exact class, because a subclass may be another law.
+#: By the exact class, because a subclass may be another one.
 _TORCH: dict[type, Callable[[Any], AbstractDistribution]] = {
-    torch_distributions.Normal: lambda law: Gaussian(law.loc, law.scale),
-    torch_distributions.Laplace: lambda law: Laplace(law.loc, law.scale),
-    torch_distributions.StudentT: lambda law: StudentT(law.df, law.loc, law.scale),
+    torch_distributions.Normal: lambda given: Gaussian(given.loc, given.scale),
+    torch_distributions.Laplace: lambda given: Laplace(given.loc, given.scale),
+    torch_distributions.StudentT: lambda given: StudentT(
+        given.df, given.loc, given.scale
+    ),
     torch_distributions.MixtureSameFamily: _from_mixture,
     torch_distributions.Independent: _refuse_independent,
+}
+
+
+def pool(
+    distribution: AbstractDistribution, weights: ArrayLike | None = None
+) -> AbstractDistribution:
+    r"""Return the mixture over the first batch axis of a distribution.
+
+    .. math:: F(y) = \sum_i w_i F_i(y)
+
+    Normal distributions and their mixtures become one :class:`GaussianMixture`, all
+    others a :class:`Mixture`.
+
+    Parameters
+    ----------
+    distribution
+        Members on the first axis, batch shape ``(members, *batch)``.
+    weights
+        :math:`w_i \ge 0` that sum to 1 over the members, shape ``(members,)`` or
+        ``(members, *batch)``; all equal if left out.
+
+    Returns
+    -------
+    AbstractDistribution
+        One for each row, batch shape ``batch``.
+
+    Examples
+    --------
+    >>> members = Gaussian([[0.0, 1.0], [2.0, 1.0]], 1.0)
+    >>> pool(members)
+    GaussianMixture(batch_shape=(2,), dtype=torch.float64)
+    >>> pool(members, weights=[0.75, 0.25]).mean.tolist()
+    [0.5, 1.0]
+    """
+    shape = distribution.batch_shape
+    if not shape or shape[0] == 0:
+        raise InputError(
+            "distribution must have batch shape (members, *batch) with a member, "
+            f"got {tuple(shape)}. A list becomes one with Mixture(components)."
+        )
+    shares = weights_like(
+        weights, distribution._like.detach().new_zeros(()).expand(shape)
+    )
+    normal = _normal_parts(distribution)
+    if normal is not None:
+        means, stddevs, inner = normal
+        joint = (means, stddevs, inner * shares)
+        return GaussianMixture(*(part.flatten(0, 1) for part in joint))
+    # A tensor of no axes selects one member and drops the axis.
+    return Mixture([distribution[index] for index in torch.arange(shape[0])], shares)
+
+
+def _normal_parts(
+    distribution: AbstractDistribution,
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Means, standard deviations and weights ``(j, *batch_shape)``, if all normal."""
+    if isinstance(distribution, Gaussian):
+        mean = distribution.mean[None]
+        return mean, distribution.stddev[None], torch.ones_like(mean)
+    if isinstance(distribution, GaussianMixture):
+        return distribution.means, distribution.stddevs, distribution.weights
+    if not isinstance(distribution, Mixture):
+        return None
+    parts = []
+    for component, weight in zip(
+        distribution.components, distribution.weights, strict=True
+    ):
+        inner = _normal_parts(component)
+        if inner is None:
+            return None
+        parts.append((*inner[:2], inner[2] * weight))
+    means, stddevs, weights = (torch.cat(part) for part in zip(*parts, strict=True))
+    return means, stddevs, weights
+
+
+def rescaled(
+    distribution: AbstractDistribution, center: ArrayLike, scale: ArrayLike
+) -> AbstractDistribution:
+    r"""Return the distribution of :math:`c + s\,Y`, as a standardized target is undone.
+
+    The family stays: a mixture becomes one of moved components, a recalibrated
+    distribution one with a moved base. Others are asked for :math:`(y - c) / s`.
+
+    Parameters
+    ----------
+    distribution
+        The distribution of :math:`Y`, of any batch shape.
+    center
+        :math:`c`, a number or a tensor that broadcasts to the batch shape, as
+        ``(members, 1)`` to ``(members, n)``.
+    scale
+        :math:`s > 0`, likewise.
+
+    Returns
+    -------
+    AbstractDistribution
+        Of the same batch shape. Its dtype is the widest of the three: with
+        ``center`` and ``scale`` in float64, one in float32 is converted before
+        anything is added, so that targets around 1e9 keep their digits. A lone number
+        takes the distribution's dtype.
+
+    Examples
+    --------
+    >>> predictive = rescaled(Gaussian([0.0, 1.0], 1.0), 100.0, 20.0)
+    >>> predictive.mean.tolist(), predictive.stddev.tolist()
+    ([100.0, 120.0], [20.0, 20.0])
+    """
+    like = distribution._like.detach()
+    moved = as_float_tensor(center, name="center", like=like)
+    factor = as_float_tensor(scale, name="scale", like=like)
+    if (factor <= 0).any():
+        raise InputError(
+            f"scale must be above 0, its smallest value is {factor.min().item():.4g}. "
+            "A target that does not vary cannot be standardized: use 1."
+        )
+    dtype = torch.promote_types(
+        torch.promote_types(moved.dtype, factor.dtype), distribution.dtype
+    )
+    moved, factor = (
+        _for_each_row(part.to(dtype), distribution.batch_shape, name)
+        for part, name in ((moved, "center"), (factor, "scale"))
+    )
+    return _FAMILIES.get(type(distribution), Affine)(distribution, moved, factor)
+
+
+def _for_each_row(values: Tensor, batch_shape: torch.Size, name: str) -> Tensor:
+    try:
+        return values.expand(batch_shape)
+    except RuntimeError:
+        raise InputError(
+            f"{name} must be a number or broadcast to the batch shape "
+            f"{tuple(batch_shape)}, got shape {tuple(values.shape)}. One value for "
+            f"each member has shape (members, 1): use {name}[:, None]."
+        ) from None
+
+
+def _outside(values: Tensor, center: Tensor, scale: Tensor) -> Tensor:
+    """Move values, in the wider type from the start."""
+    return center + scale * values.to(scale.dtype)
+
+
+def _table(distribution: QuantileTable, center: Tensor, scale: Tensor) -> QuantileTable:
+    values = _outside(distribution.values, center.unsqueeze(-1), scale.unsqueeze(-1))
+    return QuantileTable(distribution.levels, values)
+
+
+def _affine(distribution: Affine, center: Tensor, scale: Tensor) -> Affine:
+    factor = scale * distribution.scale.to(scale.dtype)
+    return Affine(
+        distribution.base, _outside(distribution.center, center, scale), factor
+    )
+
+
+_FAMILIES: dict[type, Callable[[Any, Tensor, Tensor], AbstractDistribution]] = {
+    Gaussian: lambda d, c, s: Gaussian(_outside(d.mean, c, s), s * d.stddev),
+    Laplace: lambda d, c, s: Laplace(_outside(d.location, c, s), s * d.scale),
+    StudentT: lambda d, c, s: StudentT(
+        d.degrees_of_freedom, _outside(d.location, c, s), s * d.scale
+    ),
+    GaussianMixture: lambda d, c, s: GaussianMixture(
+        _outside(d.means, c, s), s * d.stddevs, d.weights
+    ),
+    Mixture: lambda d, c, s: Mixture(
+        [rescaled(part, c, s) for part in d.components], d.weights
+    ),
+    Recalibrated: lambda d, c, s: Recalibrated(rescaled(d.base, c, s), d.unit_map),
+    Empirical: lambda d, c, s: Empirical(_outside(d.samples, c, s)),
+    QuantileTable: _table,
+    Affine: _affine,
 }

@@ -1,4 +1,6 @@
-"""The law of a set of samples, as a generative model or a bootstrap gives them."""
+"""The distribution of samples, as a generative model or a bootstrap gives them."""
+
+import math
 
 import torch
 from torch import Tensor
@@ -11,14 +13,35 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import PitValues
-from calibrant.distributions._rows import ask_rows, from_rows, to_rows
-from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.base import AbstractDistribution, joint_shape
 
-__all__ = ["Empirical"]
+__all__ = ["Empirical", "ask_rows", "from_rows", "to_rows"]
+
+#: Samples up to which an integral over values meets each of them.
+_FEW = 64
+
+
+def to_rows(value: Tensor, batch_shape: torch.Size) -> Tensor:
+    """Bring ``(k, *batch_shape)`` to ``(*batch_shape, k)``, any axes in front as k."""
+    shape = joint_shape(value.shape, batch_shape)
+    asked = math.prod(shape[: len(shape) - len(batch_shape)])
+    rows = value.expand(shape).reshape(asked, *batch_shape)
+    return rows.movedim(0, -1).contiguous()
+
+
+def from_rows(answer: Tensor, like: Tensor, batch_shape: torch.Size) -> Tensor:
+    """Undo :func:`to_rows` for the answers to ``like``."""
+    shape = joint_shape(like.shape, batch_shape)
+    return answer.movedim(-1, 0).reshape(shape)
+
+
+def ask_rows(table: Tensor, index: Tensor) -> Tensor:
+    """Pick entries of ``(*batch, m)``, or of one ``(m,)`` for all rows, by index."""
+    return table[index] if table.ndim == 1 else table.gather(-1, index)
 
 
 class Empirical(AbstractDistribution):
-    r"""Law that puts equal weight on each of ``m`` samples per row.
+    r"""Distribution that puts equal weight on each of ``m`` samples per row.
 
     .. math:: F(y) = \frac{1}{m} \#\{j : x_j \le y\}
 
@@ -39,10 +62,10 @@ class Empirical(AbstractDistribution):
 
     Examples
     --------
-    >>> law = Empirical([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0]])
-    >>> law.cdf([2.5, 40.0]).tolist()
+    >>> predictive = Empirical([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0], [4.0, 40.0]])
+    >>> predictive.cdf([2.5, 40.0]).tolist()
     [0.5, 1.0]
-    >>> law.quantile(0.5).tolist()
+    >>> predictive.quantile(0.5).tolist()
     [2.0, 20.0]
     """
 
@@ -60,7 +83,7 @@ class Empirical(AbstractDistribution):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
+        """Shape of the batch of distributions."""
         return self._sorted.shape[:-1]
 
     @property
@@ -75,7 +98,7 @@ class Empirical(AbstractDistribution):
 
     @property
     def variance(self) -> Tensor:
-        """Variance of this law, hence over ``m`` (not ``m - 1``), ``batch_shape``."""
+        """Variance of these, hence over ``m`` (not ``m - 1``), ``batch_shape``."""
         return self._sorted.var(-1, correction=0)
 
     def __getitem__(self, rows: slice | Tensor) -> "Empirical":
@@ -93,16 +116,26 @@ class Empirical(AbstractDistribution):
         share = count.to(self.dtype) / self._sorted.shape[-1]
         return from_rows(share, value, self.batch_shape)
 
+    def _pit(self, value: Tensor) -> PitValues:
+        return pit_from_cdf(self._cdf(value))
+
     def _pit_before(self, value: Tensor) -> PitValues:
         count = self._count(to_rows(value, self.batch_shape), right=False)
         share = count.to(self.dtype) / self._sorted.shape[-1]
         return pit_from_cdf(from_rows(share, value, self.batch_shape))
 
+    def _kinks(self) -> Tensor:
+        return self.samples[:: -(-len(self.samples) // _FEW)]
+
+    def _level_kinks(self) -> tuple[Tensor, bool]:
+        m = self._sorted.shape[-1]
+        return torch.arange(m + 1, dtype=torch.float64) / m, True
+
     def _log_prob(self, value: Tensor) -> Tensor:
         raise UnsupportedError(
             "log_prob needs a density, and samples have none. Score the samples with "
-            "crps, put a normal law around each (GaussianMixture), or fit a kernel "
-            f"density and pass that (asked of {tuple(value.shape)} values)."
+            "crps, put a normal distribution around each (GaussianMixture), or fit a "
+            f"kernel density and pass that (asked of {tuple(value.shape)} values)."
         )
 
     def _quantile(self, level: Tensor) -> Tensor:
@@ -116,9 +149,9 @@ class Empirical(AbstractDistribution):
     def _crps(self, value: Tensor) -> Tensor:
         """Score exactly, after the sort in O(log m) per value.
 
-        It is the energy form E|X - y| - E|X - X'| / 2 of this law, whose pairs include
-        those of a sample with itself; the "fair" estimate for the law behind the
-        samples would divide by m (m - 1).
+        It is the energy form E|X - y| - E|X - X'| / 2, whose pairs include
+        those of a sample with itself; the "fair" estimate for the distribution
+        behind the samples would divide by m (m - 1).
         """
         m = self._sorted.shape[-1]
         # Sums of centered samples lose fewer digits.

@@ -1,4 +1,4 @@
-"""The Laplace law, whose tails are exponential."""
+"""The Laplace distribution, whose tails are exponential."""
 
 import math
 
@@ -7,19 +7,41 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike
 from calibrant.contracts import PitValues
-from calibrant.distributions._location_scale import (
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.normal import (
     location_and_scale,
     scale_unless_far,
     standardized,
 )
-from calibrant.distributions._tails import pit_from_far_tail
-from calibrant.distributions.base import AbstractDistribution
 
-__all__ = ["Laplace"]
+__all__ = ["Laplace", "pit_from_far_tail", "pit_from_log_cdf"]
+
+
+def pit_from_far_tail(below: Tensor, log_far: Tensor) -> PitValues:
+    """Complete the tail on the far side of the median to both tails.
+
+    Parameters
+    ----------
+    below
+        Whether a value lies below the median, shape ``(..., n)``.
+    log_far
+        Logarithm of the probability beyond the value as seen from the median, hence
+        at most log(1/2), same shape.
+    """
+    lower = pit_from_log_cdf(log_far)
+    upper = lower.mirrored()
+    pairs = zip(lower, upper, strict=True)
+    return PitValues(*(torch.where(below, low, high) for low, high in pairs))
+
+
+def pit_from_log_cdf(log_cdf: Tensor) -> PitValues:
+    """Complete the logarithm of a cdf below 1 to both tails, shape ``(..., n)``."""
+    cdf = log_cdf.exp()
+    return PitValues(cdf, 1 - cdf, log_cdf, torch.log1p(-cdf))
 
 
 class Laplace(AbstractDistribution):
-    r"""Laplace law for each row, the law behind the absolute error.
+    r"""Laplace distribution for each row, the one behind the absolute error.
 
     .. math:: p(y) = \frac{1}{2 b} \exp\left(-\frac{|y - m|}{b}\right)
 
@@ -33,51 +55,33 @@ class Laplace(AbstractDistribution):
 
     Examples
     --------
-    >>> law = Laplace([0.0, 10.0], 1.0)
-    >>> law.cdf([0.0, 10.0]).tolist()
+    >>> predictive = Laplace([0.0, 10.0], 1.0)
+    >>> predictive.cdf([0.0, 10.0]).tolist()
     [0.5, 0.5]
-    >>> law.crps([0.0, 10.0]).tolist()
+    >>> predictive.crps([0.0, 10.0]).tolist()
     [0.25, 0.25]
     """
 
-    _parameters = ("_location", "_scale")
+    _parameters = ("location", "scale")
+    _least_tail = 1e-300
 
     def __init__(self, location: ArrayLike, scale: ArrayLike) -> None:
-        self._location, self._scale = location_and_scale(
+        self.location, self.scale = location_and_scale(
             location, scale, "location", "scale"
         )
 
     @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._location.shape
-
-    @property
-    def location(self) -> Tensor:
-        """Median of each row, shape ``batch_shape``."""
-        return self._location
-
-    @property
-    def scale(self) -> Tensor:
-        """Mean absolute deviation of each row, shape ``batch_shape``."""
-        return self._scale
-
-    @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        return self._location
+        return self.location
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        return 2 * self._scale.square()
-
-    def __getitem__(self, rows: slice | Tensor) -> "Laplace":
-        """Select rows of the first batch axis."""
-        return Laplace(self._location[rows], self._scale[rows])
+        return 2 * self.scale.square()
 
     def _z(self, value: Tensor) -> Tensor:
-        return standardized(value - self._location, self._scale)
+        return standardized(value - self.location, self.scale)
 
     def _pit(self, value: Tensor) -> PitValues:
         z = self._z(value)
@@ -85,25 +89,22 @@ class Laplace(AbstractDistribution):
         # Not -|z|, whose derivative at 0 is 0: there the density is largest.
         return pit_from_far_tail(below, torch.where(below, z, -z) - math.log(2))
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._pit(value).cdf
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._pit(value).survival
-
     def _log_prob(self, value: Tensor) -> Tensor:
         z = self._z(value)
-        return -z.abs() - (2 * scale_unless_far(z, self._scale)).log()
+        return -z.abs() - (2 * scale_unless_far(z, self.scale)).log()
+
+    def _kinks(self) -> Tensor:
+        return self.location[None]
 
     def _quantile(self, level: Tensor) -> Tensor:
         lower = (2 * level.clamp_max(0.5)).log()
         upper = -(2 * (1 - level).clamp_max(0.5)).log()
-        return self._location + self._scale * torch.where(level < 0.5, lower, upper)
+        return self.location + self.scale * torch.where(level < 0.5, lower, upper)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return 2 * self._location - self._quantile(survival)
+        return 2 * self.location - self._quantile(survival)
 
     def _crps(self, value: Tensor) -> Tensor:
         # Jordan, Krueger and Lerch (2019), appendix A.
         decay = (-self._z(value).abs()).exp()
-        return (value - self._location).abs() + self._scale * (decay - 0.75)
+        return (value - self.location).abs() + self.scale * (decay - 0.75)

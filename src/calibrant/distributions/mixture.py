@@ -1,41 +1,311 @@
-"""A mixture of laws of any family, each with its own recalibration if need be."""
+"""Mixtures: what an ensemble, dropout passes or the models of several folds predict."""
 
+import math
 from collections.abc import Iterable, Sequence
+from functools import reduce
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, UnsupportedError
+from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
-from calibrant.distributions._gradient_probe import carries_gradient
-from calibrant.distributions._mixture import log_sum, weights_like
-from calibrant.distributions._mixture_crps import (
-    check_finite_means,
-    crps_between_quantiles,
+from calibrant.distributions._numerics import (
+    by_rows,
+    integrated_crps,
+    refuse_gradient,
+    tail_quantile,
 )
-from calibrant.distributions._mixture_quantile import (
-    Components,
-    mixture_around,
-    mixture_ends,
-    mixture_quantile,
-    with_mixture_gradient,
+from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
+from calibrant.distributions.normal import (
+    Gaussian,
+    location_and_scale,
+    log_normal_cdf,
+    log_scaled_density,
+    normal_cdf,
+    normal_score,
+    standardized,
 )
-from calibrant.distributions._outline import Around, Bumps, Tails, without_copies
-from calibrant.distributions._quantile_search import quantiles_by_search
-from calibrant.distributions._rows import joint_shape
-from calibrant.distributions._value_integrals import crps_by_values
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.empirical import Empirical
 
-__all__ = ["Mixture"]
+__all__ = ["GaussianMixture", "Mixture", "weights_like"]
+
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_TWO_PI = math.sqrt(2 * math.pi)
+
+
+def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
+    """Return checked weights in the shape of the means, members first."""
+    members = len(means)
+    if weights is None:
+        return torch.full_like(means, 1 / members)
+    given = as_float_tensor(weights, name="weights", like=means).to(means.dtype)
+    if given.shape not in (means.shape[:1], means.shape):
+        raise InputError(
+            f"weights must have shape ({members},) or that of the means, "
+            f"{tuple(means.shape)}, got {tuple(given.shape)}."
+        )
+    total = given.sum(0)
+    off = (total - 1).abs().max() if given.numel() else given.new_zeros(())
+    rounding = max(torch.finfo(means.dtype).eps ** 0.5, 4 * _precision(weights))
+    if (given < 0).any() or off > rounding:
+        raise InputError(
+            "weights must be at least 0 and sum to 1 over the first axis, the smallest "
+            f"is {given.min().item():.4g} and a sum is off by {off.item():.4g}. Use "
+            "softmax(raw, dim=0), or weights / weights.sum(0)."
+        )
+    # What is left is rounding (half precision under autocast), not a wrong weight.
+    given = given / total
+    room = given.reshape(members, *[1] * (means.ndim - given.ndim), *given.shape[1:])
+    return room.expand(means.shape)
+
+
+def _precision(weights: ArrayLike) -> float:
+    """Distance of 1 to the next number in the type that weights came in."""
+    if isinstance(weights, Tensor):
+        return torch.finfo(weights.dtype).eps
+    given = np.asarray(weights).dtype
+    return float(np.finfo(given).eps) if given.kind == "f" else 0.0
+
+
+def _log_sum(weights: Tensor, logs: Tensor) -> Tensor:
+    """Logarithm of the weighted sum of exponentials over the first axis."""
+    positive = weights > 0
+    # log(0) would turn the gradient of the other weights into NaN.
+    log_weights = torch.where(positive, weights, 1.0).log()
+    return torch.where(positive, log_weights + logs, -torch.inf).logsumexp(0)
+
+
+def _joined(
+    cdf: Tensor, survival: Tensor, log_cdf: Tensor, log_survival: Tensor
+) -> PitValues:
+    """Both tails; near 1 the sum of the logarithms knows less than the other tail."""
+    upper = torch.log1p(-survival.clamp_max(0.5))
+    lower = torch.log1p(-cdf.clamp_max(0.5))
+    return PitValues(
+        cdf,
+        survival,
+        torch.where(cdf < 0.5, log_cdf, upper),
+        torch.where(survival < 0.5, log_survival, lower),
+    )
+
+
+class GaussianMixture(AbstractDistribution):
+    r"""Mixture of normals :math:`\sum_j w_j \mathcal{N}(\mu_j, \sigma_j^2)`.
+
+    The components (members of an ensemble, passes of dropout) are the FIRST axis.
+
+    Parameters
+    ----------
+    means
+        :math:`\mu_j`, shape ``(members, *batch_shape)``.
+    stddevs
+        :math:`\sigma_j > 0`, a number or of the same shape.
+    weights
+        :math:`w_j \ge 0` that sum to 1 over the members, shape ``(members,)`` or that
+        of the means; all equal if left out.
+
+    References
+    ----------
+    Lakshminarayanan, Pritzel and Blundell (2017), arXiv:1612.01474, for the mixture.
+    Grimit, Gneiting, Berrocal and Johnson (2006), *The Continuous Ranked Probability
+    Score for Circular Variables*, for its crps.
+
+    Examples
+    --------
+    >>> predictive = GaussianMixture([[-2.0, 0.0], [2.0, 0.0]], 1.0)
+    >>> predictive.mean.tolist(), predictive.variance.tolist()
+    ([0.0, 0.0], [5.0, 1.0])
+    >>> [round(value, 3) for value in predictive.quantile(0.975).tolist()]
+    [3.645, 1.96]
+    """
+
+    _parameters = ("means", "stddevs", "weights")
+    _least_tail = 1e-300
+
+    def __init__(
+        self,
+        means: ArrayLike,
+        stddevs: ArrayLike,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        self.means, self.stddevs = location_and_scale(
+            means, stddevs, "means", "stddevs"
+        )
+        if self.means.ndim == 0 or len(self.means) == 0:
+            raise InputError(
+                "means must have shape (members, *batch) with at least one member, "
+                f"got {tuple(self.means.shape)}."
+            )
+        self.weights = weights_like(weights, self.means)
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Shape of the batch of distributions."""
+        return self.means.shape[1:]
+
+    @property
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``."""
+        return (self.weights * self.means).sum(0)
+
+    @property
+    def variance(self) -> Tensor:
+        """Mean of the variances plus variance of the means, shape ``batch_shape``."""
+        within = self.stddevs.square()
+        between = (self.means - self.mean).square()
+        return (self.weights * (within + between)).sum(0)
+
+    @property
+    def _searched(self) -> bool:
+        return len(self.means) > 1
+
+    def moment_matched(self) -> Gaussian:
+        """Return the normal distribution with the mixture's mean and variance."""
+        return Gaussian(self.mean, self.stddev)
+
+    def __getitem__(self, rows: slice | Tensor) -> "GaussianMixture":
+        """Select rows of the first batch axis."""
+        parts = (self.means, self.stddevs, self.weights)
+        return GaussianMixture(*(part[:, rows] for part in parts))
+
+    def _against(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Parameters with room for the axes of ``value`` in front of the batch."""
+        extra = (1,) * (value.ndim - len(self.batch_shape))
+        shape = (len(self.means), *extra, *self.batch_shape)
+        means, stddevs = self.means.reshape(shape), self.stddevs.reshape(shape)
+        return means, stddevs, self.weights.reshape(shape)
+
+    def _cdf(self, value: Tensor) -> Tensor:
+        return self._tails(value)[0]
+
+    def _survival(self, value: Tensor) -> Tensor:
+        return self._tails(value)[1]
+
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        means, stddevs, weights = self._against(value)
+        z = standardized(value - means, stddevs)
+        cdf, survival = (weights * normal_cdf(side) for side in (z, -z))
+        return cdf.sum(0), survival.sum(0)
+
+    def _pit(self, value: Tensor) -> PitValues:
+        means, stddevs, weights = self._against(value)
+        z = standardized(value - means, stddevs)
+        return _joined(
+            *self._tails(value),
+            _log_sum(weights, log_normal_cdf(z)),
+            _log_sum(weights, log_normal_cdf(-z)),
+        )
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        means, stddevs, weights = self._against(value)
+        return _log_sum(weights, log_scaled_density(value - means, stddevs))
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        return self._quantile_at(level, 1 - level).to(self._asked(level))
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._quantile_at(1 - survival, survival).to(self._asked(survival))
+
+    def _asked(self, level: Tensor) -> torch.dtype:
+        return torch.promote_types(level.dtype, self.dtype)
+
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        shape = joint_shape(cdf.shape, self.batch_shape)
+        levels = (part.double().expand(shape) for part in (cdf, survival))
+        size = 4 * len(self.means) * (shape.numel() // max(1, self.batch_shape.numel()))
+        return by_rows(GaussianMixture._roots, self, *levels, size=size)
+
+    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Roots of the cdf, with the normal of the same moments as a start."""
+        below = cdf < survival
+        tail = torch.where(below, cdf, survival)
+        regular = torch.where(tail > 0, tail, 0.5)
+        sign = torch.where(below, -_SQRT_HALF, _SQRT_HALF)
+        means, stddevs, weights = self._against(tail)
+
+        def logs(x: Tensor) -> tuple[Tensor, Tensor]:
+            # Plain sums: float64 resolves every tail that can be asked for.
+            z = (x - means) / stddevs
+            beyond = (weights * torch.erfc(sign * z)).sum(0) / 2
+            density = weights / stddevs * (-0.5 * z.square()).exp()
+            return beyond.log(), (density.sum(0) / _SQRT_TWO_PI).log()
+
+        with torch.no_grad():
+            z = normal_score(*(torch.where(tail > 0, p, 0.5) for p in (cdf, survival)))
+            ends = torch.where(weights > 0, means + stddevs * z, torch.nan).double()
+            low, high = (
+                ends.nan_to_num(torch.inf).amin(0),
+                ends.nan_to_num(-torch.inf).amax(0),
+            )
+            start = self.mean + self.stddev * z
+        learned = torch.is_grad_enabled() and (self._trained or tail.requires_grad)
+        root = tail_quantile(
+            logs, regular, below, (low, high), start=start.double(), learned=learned
+        )
+        end = torch.where(below, -torch.inf, torch.inf).to(root.dtype)
+        return torch.where(tail > 0, root, end)
+
+    def _crps(self, value: Tensor) -> Tensor:
+        shape = joint_shape(value.shape, self.batch_shape)
+        members = len(self.means)
+        size = members * max(members, shape.numel() // max(1, self.batch_shape.numel()))
+        return by_rows(GaussianMixture._energy, self, value.expand(shape), size=size)
+
+    def _energy(self, value: Tensor) -> Tensor:
+        r"""Mean distance of a draw to the value, less half of that of two draws.
+
+        .. math:: \sum_i w_i A(y - \mu_i, \sigma_i) - \frac12 \sum_{i, j} w_i w_j
+            A\Bigl(\mu_i - \mu_j, \sqrt{\sigma_i^2 + \sigma_j^2}\Bigr)
+        """
+        means, stddevs, weights = self._against(value)
+        distance = (weights * _normal_distance(value - means, stddevs)).sum(0)
+        first, second = torch.triu_indices(
+            len(self.means), len(self.means), device=self.means.device
+        )
+        pair = _normal_distance(
+            self.means[first] - self.means[second],
+            torch.hypot(self.stddevs[first], self.stddevs[second]),
+        )
+        # (i, j) stands for (j, i) too, and counts half.
+        count = torch.where(first == second, 0.5, 1.0).to(pair)
+        share = self.weights[first] * self.weights[second] * pair
+        spread: Tensor = torch.tensordot(count, share, 1)
+        return distance - spread
+
+    def _sample(
+        self, shape: tuple[int, ...], generator: torch.Generator | None
+    ) -> Tensor:
+        like = self.means.new_empty(()).expand(shape)
+        uniform = torch.empty_like(like).uniform_(generator=generator)
+        noise = torch.empty_like(like).normal_(generator=generator)
+        member = torch.zeros(shape, dtype=torch.long, device=self.means.device)
+        for bound in self.weights.cumsum(0)[:-1]:
+            member += uniform >= bound
+        means, stddevs, _ = self._against(uniform)
+        mean, stddev = (
+            parameter.expand(-1, *shape).gather(0, member[None]).squeeze(0)
+            for parameter in (means, stddevs)
+        )
+        return mean + stddev * noise
+
+
+def _normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
+    r"""Mean absolute value of a normal variable.
+
+    .. math:: A(\mu, \sigma) = \mu\,\mathrm{erf}\bigl(z / \sqrt2\bigr)
+        + \sqrt{2 / \pi}\,\sigma e^{-z^2 / 2}, \qquad z = \mu / \sigma
+    """
+    z = standardized(mean, stddev)
+    peak = math.sqrt(2 / math.pi) * stddev * (-0.5 * z.square()).exp()
+    return mean * torch.erf(_SQRT_HALF * z) + peak
 
 
 class Mixture(AbstractDistribution):
-    r"""The law with distribution function :math:`\sum_k w_k F_k(y)`, for each row.
+    r"""The distribution with cdf :math:`\sum_k w_k F_k(y)`, for each row.
 
-    The components may be of any family, and of several: normal laws, Student's t,
-    laws that were recalibrated one by one. For normal components alone
-    :class:`GaussianMixture` has closed forms; :func:`pool` chooses between the two.
+    The components may be of any family, and of several: normal, Student's t, or
+    recalibrated one by one. For normal components alone :class:`GaussianMixture` has
+    closed forms; :func:`pool` chooses between the two.
 
     .. math::
         \mu = \sum_k w_k \mu_k, \qquad
@@ -48,20 +318,15 @@ class Mixture(AbstractDistribution):
     If a component lacks something (samples have no density), so does the mixture, and
     its error says what.
 
-    ``crps`` is an integral over values, by 8 nodes on each of up to 48 panels between
-    quantiles of the components. If those have to be searched for in all of them
-    (mixtures again), it is by 16 nodes on each of 5 panels, and for rough rows by 4 on
-    each of 65. Measured in standard deviations, its error is below 1e-6 for two to five
-    smooth components (normal, Laplace, Student's t, and these through a smooth or beta
-    map), 1e-5 for 20 of very different widths, 3e-4 for components with kinks (an
-    isotonic or empirical map), and 2e-3 for hundreds of samples. It needs finite means.
-
-    Memory is proportional to the rows, whatever is asked.
+    ``crps`` is an integral over values on 64 panels of each row, which end at the jumps
+    and bends of the components as far as these are few. Its error is below 1e-6
+    standard deviations for smooth components, 1e-4 through maps with many kinks, and
+    1e-3 for hundreds of samples. It needs finite means.
 
     Parameters
     ----------
-    laws
-        The components, at least one, all of one ``batch_shape``.
+    components
+        At least one distribution, all of one ``batch_shape``.
     weights
         :math:`w_k \ge 0` that sum to 1 over the components, shape ``(k,)`` or
         ``(k, *batch_shape)``; all equal if left out.
@@ -73,76 +338,65 @@ class Mixture(AbstractDistribution):
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
-    >>> from calibrant.distributions.laplace import Laplace
-    >>> law = Mixture([Gaussian([0.0, 8.0], 1.0), Laplace([2.0, 8.0], 1.0)])
-    >>> law.mean.tolist(), law.variance.tolist()
+    >>> from calibrant.distributions import Laplace
+    >>> predictive = Mixture([Gaussian([0.0, 8.0], 1.0), Laplace([2.0, 8.0], 1.0)])
+    >>> predictive.mean.tolist(), predictive.variance.tolist()
     ([1.0, 8.0], [2.5, 1.5])
-    >>> [round(value, 3) for value in law.quantile(0.5).tolist()]
+    >>> [round(value, 3) for value in predictive.quantile(0.5).tolist()]
     [0.941, 8.0]
     """
 
-    _parameters = ("_weights",)
+    _parameters = ("weights",)
+    _searched = True
 
     def __init__(
         self,
-        laws: Sequence[AbstractDistribution],
+        components: Sequence[AbstractDistribution],
         weights: ArrayLike | None = None,
     ) -> None:
-        self._laws = _checked(laws)
-        like = self._laws[0]._like
-        for law in self._laws[1:]:
-            like = like.to(torch.promote_types(like.dtype, law.dtype))
-        room = like.new_zeros(()).expand(len(self._laws), *self.batch_shape)
-        self._weights = weights_like(weights, room)
+        self.components = _checked(components)
+        like = self.components[0]._like
+        for part in self.components[1:]:
+            like = like.to(torch.promote_types(like.dtype, part.dtype))
+        room = like.new_zeros(()).expand(len(self.components), *self.batch_shape)
+        self.weights = weights_like(weights, room)
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._laws[0].batch_shape
-
-    @property
-    def laws(self) -> tuple[AbstractDistribution, ...]:
-        """The components."""
-        return self._laws
-
-    @property
-    def weights(self) -> Tensor:
-        """Weights of the components, shape ``(k, *batch_shape)``."""
-        return self._weights
+        """Shape of the batch of distributions."""
+        return self.components[0].batch_shape
 
     @property
     def _trained(self) -> bool:
-        return super()._trained or any(law._trained for law in self._laws)
+        return super()._trained or any(part._trained for part in self.components)
 
     @property
-    def _searched(self) -> bool:
-        # Samples have steps, which only their own levels meet.
-        return not any(isinstance(law, Empirical) for law in self._laws)
+    def _least_tail(self) -> float:
+        return max(part._least_tail for part in self.components)
 
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        return self._average(law.mean for law in self._laws)
+        return self._average(part.mean for part in self.components)
 
     @property
     def variance(self) -> Tensor:
         """Mean of the variances plus variance of the means, shape ``batch_shape``."""
-        means = [law.mean for law in self._laws]
+        means = [part.mean for part in self.components]
         center = self._average(means)
         return self._average(
-            law.variance + (mean - center).square()
-            for law, mean in zip(self._laws, means, strict=True)
+            part.variance + (mean - center).square()
+            for part, mean in zip(self.components, means, strict=True)
         )
 
     def __getitem__(self, rows: slice | Tensor) -> "Mixture":
         """Select rows of the first batch axis."""
-        return Mixture([law[rows] for law in self._laws], self._weights[:, rows])
+        return Mixture([part[rows] for part in self.components], self.weights[:, rows])
 
     def _average(self, parts: Iterable[Tensor]) -> Tensor:
         """Weighted sum of what each component says, one by one."""
-        total = self._weights.new_zeros(())
-        for weight, part in zip(self._weights, parts, strict=True):
+        total = self.weights.new_zeros(())
+        for weight, part in zip(self.weights, parts, strict=True):
             # A component without weight may have an endless moment.
             used = (weight > 0) | part.isfinite()
             total = total + weight * torch.where(used, part, 0.0)
@@ -154,76 +408,63 @@ class Mixture(AbstractDistribution):
 
     def _log_average(self, logs: Iterable[Tensor]) -> Tensor:
         """Logarithm of the weighted sum of exponentials."""
-        each = torch.stack(list(logs))
-        extra = (1,) * (each.ndim - self._weights.ndim)
-        shape = (len(each), *extra, *self.batch_shape)
-        return log_sum(self._weights.reshape(shape), each)
+        parts = torch.stack(list(logs))
+        extra = (1,) * (parts.ndim - self.weights.ndim)
+        shape = (len(parts), *extra, *self.batch_shape)
+        return _log_sum(self.weights.reshape(shape), parts)
 
     def _cdf(self, value: Tensor) -> Tensor:
-        return self._share(law._cdf(value) for law in self._laws)
+        return self._share(part._cdf(value) for part in self.components)
 
     def _survival(self, value: Tensor) -> Tensor:
-        return self._share(law._survival(value) for law in self._laws)
+        return self._share(part._survival(value) for part in self.components)
+
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        cdf, survival = zip(*(p._tails(value) for p in self.components), strict=True)
+        return self._share(cdf), self._share(survival)
 
     def _pit(self, value: Tensor) -> PitValues:
-        return self._join([law._pit(value) for law in self._laws])
+        return self._join([part._pit(value) for part in self.components])
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
-        before = [law._pit_before(value) for law in self._laws]
+        before = [part._pit_before(value) for part in self.components]
         if all(part is None for part in before):
             return None
-        pairs = zip(self._laws, before, strict=True)
-        return self._join([law._pit(value) if b is None else b for law, b in pairs])
+        pairs = zip(self.components, before, strict=True)
+        return self._join([part._pit(value) if b is None else b for part, b in pairs])
+
+    def _join(self, pits: list[PitValues]) -> PitValues:
+        """PIT values of the mixture from those of its components."""
+        return _joined(
+            self._share(pit.cdf for pit in pits),
+            self._share(pit.survival for pit in pits),
+            self._log_average(pit.log_cdf for pit in pits),
+            self._log_average(pit.log_survival for pit in pits),
+        )
 
     def _atoms(self) -> Tensor | None:
-        atoms = [law._atoms() for law in self._laws]
-        known = [part.to(self.dtype) for part in atoms if part is not None]
+        return self._all_of([part._atoms() for part in self.components])
+
+    def _kinks(self) -> Tensor | None:
+        return self._all_of([part._kinks() for part in self.components])
+
+    def _outline(self, tail: float) -> Tensor:
+        parts = torch.stack([part._outline(tail) for part in self.components])
+        used = torch.where(self.weights[:, None] > 0, parts, torch.nan)
+        low, high = used[:, 0].nan_to_num(torch.inf), used[:, 4].nan_to_num(-torch.inf)
+        middle = (self.weights[:, None] * parts.clamp(-1e150, 1e150)).sum(0)[1:4]
+        return torch.cat([low.amin(0)[None], middle, high.amax(0)[None]])
+
+    def _all_of(self, places: list[Tensor | None]) -> Tensor | None:
+        known = [part.to(self.dtype) for part in places if part is not None]
         return torch.cat(known) if known else None
 
-    def _join(self, each: list[PitValues]) -> PitValues:
-        """PIT values of the mixture from those of its components."""
-        cdf = self._share(pit.cdf for pit in each)
-        survival = self._share(pit.survival for pit in each)
-        lower, upper = cdf.clamp_max(0.5), survival.clamp_max(0.5)
-        # Near 1 the sum of the logarithms knows less than the other tail.
-        log_cdf = torch.where(
-            cdf < 0.5,
-            self._log_average(pit.log_cdf for pit in each),
-            torch.log1p(-upper),
-        )
-        log_survival = torch.where(
-            survival < 0.5,
-            self._log_average(pit.log_survival for pit in each),
-            torch.log1p(-lower),
-        )
-        return PitValues(cdf, survival, log_cdf, log_survival)
-
-    def _tails(self, value: Tensor, *, density: bool = False) -> Tails:
-        with torch.no_grad():
-            each = [law._tails(value, density=density) for law in self._laws]
-            cdf = self._average(tails.cdf for tails in each)
-            survival = self._average(tails.survival for tails in each)
-            heights = [t.density for t in each if t.density is not None]
-            known = density and len(heights) == len(each)
-            height = self._average(heights) if known else None
-        return Tails(cdf.double(), survival.double(), height)
-
-    def _around(self, pit: PitValues) -> Around:
-        with torch.no_grad():
-            return mixture_around(
-                (law._around(pit) for law in self._laws), self._weights
-            )
-
-    def _bumps(self) -> Bumps:
-        each = [law._bumps() for law in self._laws]
-        return Bumps(*(torch.cat(part) for part in zip(*each, strict=True)))
-
     def _log_prob(self, value: Tensor) -> Tensor:
-        logs = [law._log_prob(value) for law in self._laws]
-        atoms = [law._at_atom(value) for law in self._laws]
+        logs = [part._log_prob(value) for part in self.components]
+        atoms = [part._at_atom(value) for part in self.components]
         at = [
             (weight > 0) & atom
-            for weight, atom in zip(self._weights, atoms, strict=True)
+            for weight, atom in zip(self.weights, atoms, strict=True)
             if atom is not None
         ]
         if at:
@@ -235,100 +476,141 @@ class Mixture(AbstractDistribution):
             ]
         return self._log_average(logs)
 
-    def _log_density(self, value: Tensor) -> Tensor | None:
-        """Logarithm of the density, if every component has one."""
-        try:
-            return self._log_prob(value)
-        except UnsupportedError:
-            return None
-
     def _quantile(self, level: Tensor) -> Tensor:
-        compact = without_copies(level).double()
-        below = compact < 0.5
-        tail = torch.where(below, compact, 1 - compact)
-        return self._at(tail, below, joint_shape(level.shape, self.batch_shape))
+        wide = level.double()
+        return self._quantile_at(wide, 1 - wide).to(self.dtype)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        compact = without_copies(survival).double()
-        below = compact > 0.5
-        tail = torch.where(below, 1 - compact, compact)
-        return self._at(tail, below, joint_shape(survival.shape, self.batch_shape))
+        wide = survival.double()
+        return self._quantile_at(1 - wide, wide).to(self.dtype)
 
-    def _at(self, tail: Tensor, below: Tensor, shape: torch.Size) -> Tensor:
-        """Values with the probability ``tail`` below them, or else above them."""
-        regular = torch.where(tail > 0, tail, 0.5)
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        shape = joint_shape(cdf.shape, self.batch_shape)
+        levels = (part.expand(shape) for part in (cdf, survival))
+        size = 8 * (shape.numel() // max(1, self.batch_shape.numel()))
+        return by_rows(Mixture._roots, self, *levels, size=size)
+
+    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        shape, small = cdf.shape, [compact(part) for part in (cdf, survival)]
+        inside = torch.minimum(*small) > 0
+        regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
+        below = (small[0] < small[1]).expand(shape)
+        tail = torch.where(below, regular[0], regular[1])
         with torch.no_grad():
-            found = quantiles_by_search(self, regular, below, _search_logs)
-        tail, below = tail.expand(shape), below.expand(shape)
-        parts = self._components()
-        if torch.is_grad_enabled() and (tail.requires_grad or self._learned()):
-            root = with_mixture_gradient(found, regular.expand(shape), below, parts)
-            atom = self._at_atom(found)  # which does not move
-            found = root if atom is None else torch.where(atom, found, root)
-        if (tail <= 0).any():
-            found = torch.where(tail > 0, found, mixture_ends(tail, below, parts))
-        return found.expand(shape).to(self.dtype)
+            parts = self.components
+            bracket = self._around([part._quantile_at(*regular) for part in parts])
+            dense = self._logs(bracket[0], below)[1] is not None
+        learned = torch.is_grad_enabled() and (tail.requires_grad or self._trained)
 
-    def _components(self) -> Components:
-        return Components(self._laws, self._weights, self._pit, self._log_density)
+        def logs(x: Tensor) -> tuple[Tensor, Tensor]:
+            log_tail, log_density = self._logs(x, below)
+            if log_density is None:
+                log_density = torch.full_like(log_tail, -torch.inf)
+            return log_tail, log_density
 
-    def _learned(self) -> bool:
-        """Tell whether a component or the weights have a graph."""
-        learned = self._weights.requires_grad
-        return learned or any(carries_gradient(law) for law in self._laws)
+        found = tail_quantile(logs, tail, below, bracket, learned=learned and dense)
+        atom = self._at_atom(found)
+        if atom is not None:  # which does not move
+            found = torch.where(atom, found.detach(), found)
+        if learned and not dense:
+            found = refuse_gradient(
+                found,
+                [tail, *(part._like for part in parts)],
+                "the quantile of a mixture has a derivative only if each component has "
+                "a density, and samples have none. Put a normal distribution around "
+                "each sample (GaussianMixture).",
+            )
+        if inside.all():
+            return found
+        level = torch.where(below, 0.0, 1.0).to(self.dtype)
+        low, high = self._around([part._quantile(level) for part in parts])
+        return torch.where(inside, found, torch.where(below, low, high))
+
+    def _around(self, values: list[Tensor]) -> tuple[Tensor, Tensor]:
+        """Smallest and largest value of the components that have a weight."""
+        pairs = list(zip(self.weights, values, strict=True))
+        low = [torch.where(w > 0, v.double(), torch.inf) for w, v in pairs]
+        high = [torch.where(w > 0, v.double(), -torch.inf) for w, v in pairs]
+        return reduce(torch.minimum, low), reduce(torch.maximum, high)
+
+    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logarithms of the tail on a side and of the density, if there is one."""
+        pit = self._pit(x)
+        log_tail = torch.where(below, pit.log_cdf, pit.log_survival)
+        try:
+            return log_tail, self._log_prob(x)
+        except UnsupportedError:
+            return log_tail, None
 
     def _crps(self, value: Tensor) -> Tensor:
-        check_finite_means(self._laws, self._weights)
-        learned = value.requires_grad or self._learned()
-        if all(law._searched for law in self._laws) and not learned:
-            return crps_by_values(self, value).to(self.dtype)
-        shape = joint_shape(value.shape, self.batch_shape)
-        y = value.expand(shape)
-        return crps_between_quantiles(self._laws, self._weights, y).to(self.dtype)
+        for part, weight in zip(self.components, self.weights, strict=True):
+            # A map does not take a mean away, and the mean behind it costs nothing.
+            inner, _ = part._without_map()
+            try:
+                missing = ~inner.mean.isfinite() & (weight > 0)
+            except UnsupportedError:
+                continue
+            if missing.any():
+                raise UnsupportedError(
+                    "crps needs components with a finite mean, and that of "
+                    f"{int(missing.sum())} rows of a {type(inner).__name__} is not. "
+                    "Score with log_prob."
+                )
+        found = integrated_crps(self, value, known=True).to(self.dtype)
+        return refuse_gradient(
+            found,
+            [p._like for p in self.components if _has_lost_gradient(p, value)],
+            "the crps of a mixture is an integral of cdfs, and that of samples is a "
+            "step function without a gradient. Put a normal distribution around each "
+            "sample (GaussianMixture), or train on the crps of Empirical itself.",
+        )
 
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None
     ) -> Tensor:
-        uniform = self._weights.new_empty(shape).uniform_(generator=generator)
-        bounds = self._weights.cumsum(0)
+        uniform = self.weights.new_empty(shape).uniform_(generator=generator)
+        bounds = self.weights.cumsum(0)
         result = torch.zeros_like(uniform)
         front = shape[: len(shape) - len(self.batch_shape)]
-        for number, law in enumerate(self._laws):
-            drawn = law.sample(front, generator=generator).to(result.dtype)
-            # Each overwrites those before it, so the last holds what is above.
+        for number, part in enumerate(self.components):
+            drawn = part.sample(front, generator=generator).to(result.dtype)
+            # Each overwrites those before it, so the last keeps what is above.
             above = uniform >= bounds[number - 1] if number else uniform >= 0
             result = torch.where(above, drawn, result)
         return result
 
 
-def _search_logs(law: Mixture, tail: Tensor, below: Tensor) -> Tensor:
-    """Quantiles where plain probabilities do not settle them, by their logarithms."""
-    return mixture_quantile(tail, below, law._components())
+def _has_lost_gradient(distribution: AbstractDistribution, value: Tensor) -> bool:
+    """Tell whether the cdf forgets that its distribution is trained."""
+    if not (distribution._like.requires_grad and torch.is_grad_enabled()):
+        return False
+    return not distribution._cdf(value.detach()).requires_grad
 
 
 def _checked(
-    laws: Sequence[AbstractDistribution] | AbstractDistribution,
+    components: Sequence[AbstractDistribution] | AbstractDistribution,
 ) -> tuple[AbstractDistribution, ...]:
-    """Refuse what is not a list of laws of one batch shape."""
-    if isinstance(laws, AbstractDistribution):
+    """Refuse what is not a list of distributions of one batch shape."""
+    if isinstance(components, AbstractDistribution):
         raise InputError(
-            f"laws must be a list of laws, got the single law {laws!r}. The mixture "
-            "over its first batch axis is pool(law)."
+            "components must be a list of distributions, got the single "
+            f"{components!r}. The mixture over its first batch axis is "
+            "pool(distribution)."
         )
-    given = tuple(laws)
+    given = tuple(components)
     if not given:
-        raise InputError("laws must hold at least one law, got none.")
-    for number, law in enumerate(given):
-        if not isinstance(law, AbstractDistribution):
+        raise InputError("components must hold at least one distribution, got none.")
+    for number, part in enumerate(given):
+        if not isinstance(part, AbstractDistribution):
             raise InputError(
-                "laws must be laws of calibrant.distributions, got laws"
-                f"[{number}] of type {type(law).__name__}. Convert it with "
+                "components must be distributions of calibrant, got components"
+                f"[{number}] of type {type(part).__name__}. Convert it with "
                 "as_distribution."
             )
-    shapes = [tuple(law.batch_shape) for law in given]
+    shapes = [tuple(part.batch_shape) for part in given]
     if len(set(shapes)) > 1:
         raise InputError(
-            f"laws must all have one batch shape, got {shapes}. Each component must "
+            f"components must all have one batch shape, got {shapes}. Each must "
             "predict the same rows."
         )
     return given

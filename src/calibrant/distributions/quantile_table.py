@@ -1,20 +1,21 @@
-"""A law from a table of quantiles, as quantile regression predicts them."""
+"""A distribution from a table of quantiles, as quantile regression predicts them."""
+
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_levels, as_target
 from calibrant.contracts import PitValues
-from calibrant.distributions._pieces import Pieces, mean_square
-from calibrant.distributions._rows import ask_rows, from_rows, to_rows
-from calibrant.distributions._tails import pit_from_log_cdf
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.empirical import ask_rows, from_rows, to_rows
+from calibrant.distributions.laplace import pit_from_log_cdf
 
 __all__ = ["QuantileTable"]
 
 
 class QuantileTable(AbstractDistribution):
-    r"""Law whose quantiles at ``k`` levels are given, for each row.
+    r"""Distribution whose quantiles at ``k`` levels are given, for each row.
 
     Between the levels the quantile function is linear, so the density is constant.
     Beyond the outer levels the tails are exponential and continue the density of the
@@ -40,41 +41,29 @@ class QuantileTable(AbstractDistribution):
 
     Examples
     --------
-    >>> law = QuantileTable([0.1, 0.5, 0.9], [[-1.0, 0.0, 1.0], [0.0, 1.0, 4.0]])
-    >>> law.cdf([0.0, 1.0]).tolist()
+    >>> predictive = QuantileTable([0.1, 0.5, 0.9], [[-1.0, 0.0, 1.0], [0.0, 1.0, 4.0]])
+    >>> predictive.cdf([0.0, 1.0]).tolist()
     [0.5, 0.5]
-    >>> [round(bound, 3) for bound in law.interval(0.4)[1].tolist()]
+    >>> [round(bound, 3) for bound in predictive.interval(0.4)[1].tolist()]
     [0.5, 2.5]
     """
 
-    _parameters = ("_values",)
+    _parameters = ("values",)
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
-        self._values = as_target(values, name="values")
-        self._levels = as_levels(levels, like=self._values, name="levels").to(
-            self._values
-        )
-        _check_table(self._levels, self._values)
+        self.values = as_target(values, name="values")
+        self.levels = as_levels(levels, like=self.values, name="levels").to(self.values)
+        _check_table(self.levels, self.values)
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
-        return self._values.shape[:-1]
-
-    @property
-    def levels(self) -> Tensor:
-        """Levels of the table, shape ``(k,)``."""
-        return self._levels
-
-    @property
-    def values(self) -> Tensor:
-        """Quantiles at the levels, shape ``(*batch_shape, k)``."""
-        return self._values
+        """Shape of the batch of distributions."""
+        return self.values.shape[:-1]
 
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        pieces, v = self._pieces, self._values
+        pieces, v = self._pieces, self.values
         middle = (pieces.weights * (v[..., :-1] + v[..., 1:])).sum(-1) / 2
         outer_left = pieces.levels[0] * (pieces.first - pieces.left)
         outer_right = pieces.above[-1] * (pieces.last + pieces.right)
@@ -83,9 +72,9 @@ class QuantileTable(AbstractDistribution):
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        v = self._values - self.mean.unsqueeze(-1)
-        pieces = Pieces(self._levels, v)
-        middle = pieces.weights * mean_square(v[..., :-1], v[..., 1:])
+        v = self.values - self.mean.unsqueeze(-1)
+        pieces = _Pieces(self.levels, v)
+        middle = pieces.weights * _mean_square(v[..., :-1], v[..., 1:])
         # The second moment of an exponential tail of scale b from v on.
         left = (pieces.first - pieces.left).square() + pieces.left.square()
         right = (pieces.last + pieces.right).square() + pieces.right.square()
@@ -94,11 +83,11 @@ class QuantileTable(AbstractDistribution):
 
     def __getitem__(self, rows: slice | Tensor) -> "QuantileTable":
         """Select rows of the first batch axis."""
-        return QuantileTable(self._levels, self._values[rows])
+        return QuantileTable(self.levels, self.values[rows])
 
     @property
-    def _pieces(self) -> Pieces:
-        return Pieces(self._levels, self._values)
+    def _pieces(self) -> "_Pieces":
+        return _Pieces(self.levels, self.values)
 
     def _pit(self, value: Tensor) -> PitValues:
         pieces = self._pieces
@@ -118,19 +107,19 @@ class QuantileTable(AbstractDistribution):
         return PitValues(*(from_rows(a, value, self.batch_shape) for a in answers))
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
-        if not bool((self._values.diff(dim=-1) == 0).any()):
+        if not bool((self.values.diff(dim=-1) == 0).any()):
             return None
         return self._mirrored._pit(-value).mirrored()
 
     @property
     def _mirrored(self) -> "QuantileTable":
-        return QuantileTable(1 - self._levels.flip(0), -self._values.flip(-1))
+        return QuantileTable(1 - self.levels.flip(0), -self.values.flip(-1))
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._pit(value).cdf
+    def _kinks(self) -> Tensor:
+        return self.values.movedim(-1, 0)
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._pit(value).survival
+    def _level_kinks(self) -> tuple[Tensor, bool]:
+        return self.levels, False
 
     def _log_prob(self, value: Tensor) -> Tensor:
         pieces = self._pieces
@@ -144,12 +133,12 @@ class QuantileTable(AbstractDistribution):
         return from_rows(answer, value, self.batch_shape)
 
     def _quantile(self, level: Tensor) -> Tensor:
-        pieces, p = self._pieces, self._levels
+        pieces, p = self._pieces, self.levels
         asked = to_rows(level.to(p.dtype), self.batch_shape)
         index = torch.searchsorted(p, asked.detach(), right=True) - 1
         index = index.clamp(0, len(p) - 2)
         share = (asked.clamp(p[0], p[-1]) - p[index]) / pieces.weights[index]
-        middle = ask_rows(self._values, index) + share * ask_rows(pieces.gaps, index)
+        middle = ask_rows(self.values, index) + share * ask_rows(pieces.gaps, index)
         # xlogy, because a tail without width stays at its atom even at level 0.
         q = pieces.above[-1]
         low = torch.where(asked < p[0], asked / p[0], 1.0)
@@ -167,11 +156,11 @@ class QuantileTable(AbstractDistribution):
         asked = to_rows(value, self.batch_shape)
         index, inside, cdf, survival = pieces.place(asked)
         areas_below, areas_above = pieces.areas()
-        start, end = ask_rows(self._values, index), ask_rows(self._values, index + 1)
+        start, end = ask_rows(self.values, index), ask_rows(self.values, index + 1)
         p, q = pieces.levels[index], pieces.above[index + 1]
-        below = ask_rows(areas_below, index) + (inside - start) * mean_square(p, cdf)
+        below = ask_rows(areas_below, index) + (inside - start) * _mean_square(p, cdf)
         above = ask_rows(areas_above, index + 1)
-        above = above + (end - inside) * mean_square(survival, q)
+        above = above + (end - inside) * _mean_square(survival, q)
         lower, upper = pieces.log_decays(asked)
         beyond = (
             (asked - inside).abs()
@@ -207,3 +196,86 @@ def _check_table(levels: Tensor, values: Tensor) -> None:
             f"{crossed.numel()} rows cross, the first is values{place}. Sort them with "
             "values.sort(-1).values, the rearrangement of Chernozhukov et al. (2010)."
         )
+
+
+class _Place(NamedTuple):
+    """Where values ``(*batch, k)`` stand in the table, all of that shape.
+
+    ``inside`` is the value moved into the table's range; ``cdf`` and ``survival`` are
+    those of the segment ``segment`` there.
+    """
+
+    segment: Tensor
+    inside: Tensor
+    cdf: Tensor
+    survival: Tensor
+
+
+class _Pieces:
+    """Segments and tails between the levels ``(m,)`` and values ``(*batch, m)``.
+
+    The scales of the tails, ``left`` and ``right``, are ``(*batch, 1)``. They are 0
+    where the outer segment is an atom.
+    """
+
+    def __init__(self, levels: Tensor, values: Tensor) -> None:
+        self.levels, self.values = levels, values
+        self.above = 1 - levels
+        self.weights = levels.diff()
+        self.gaps = values.diff(dim=-1)
+        self.first, self.last = values[..., :1], values[..., -1:]
+        self.left = levels[0] * self.gaps[..., :1] / self.weights[0]
+        self.right = self.above[-1] * self.gaps[..., -1:] / self.weights[-1]
+
+    def place(self, asked: Tensor) -> _Place:
+        """Find the segment of each value; at an atom it is the one after it."""
+        count = self.count(asked, right=True)
+        index = (count - 1).clamp(0, len(self.weights) - 1)
+        inside = asked.clamp(self.first, self.last)
+        gap = ask_rows(self.gaps, index)
+        wide = gap > 0
+        share = (inside - ask_rows(self.values, index)) / torch.where(wide, gap, 1.0)
+        part = torch.where(wide, share, 1.0) * self.weights[index]
+        rest = torch.where(wide, 1 - share, 0.0) * self.weights[index]
+        cdf = self.levels[index] + part
+        return _Place(index, inside, cdf, self.above[index + 1] + rest)
+
+    def count(self, asked: Tensor, *, right: bool) -> Tensor:
+        """Number of table values below each value, or at most it (``right``)."""
+        dtype = torch.promote_types(asked.dtype, self.values.dtype)
+        table = self.values.detach().to(dtype).contiguous()
+        return torch.searchsorted(table, asked.detach().to(dtype), right=right)
+
+    def log_decays(self, asked: Tensor) -> tuple[Tensor, Tensor]:
+        """Logs of the shares of the lower and upper tail that lie beyond the values.
+
+        They are 0 on the inner side of the tail; a tail without width has nothing
+        beyond its atom.
+        """
+        # relu and not clamp: at the ends of the table the tails have no slope yet.
+        below = torch.relu(self.first - asked)
+        above = torch.relu(asked - self.last)
+        lower = self._decay(below, self.left, below > 0)
+        return lower, self._decay(above, self.right, asked >= self.last)
+
+    def areas(self) -> tuple[Tensor, Tensor]:
+        """Integrals of F^2 below and of (1 - F)^2 above each table value."""
+        below = self.gaps * _mean_square(self.levels[:-1], self.levels[1:])
+        above = self.gaps * _mean_square(self.above[:-1], self.above[1:])
+        outer_left = self.left * self.levels[0].square() / 2
+        outer_right = self.right * self.above[-1].square() / 2
+        lower = torch.cat([outer_left, below], -1).cumsum(-1)
+        upper = torch.cat([above, outer_right], -1).flip(-1).cumsum(-1).flip(-1)
+        return lower, upper
+
+    @staticmethod
+    def _decay(distance: Tensor, scale: Tensor, beyond: Tensor) -> Tensor:
+        lowest = torch.finfo(distance.dtype).min
+        wide = scale > 0
+        decay = (-distance / torch.where(wide, scale, 1.0)).clamp_min(lowest)
+        return torch.where(beyond & ~wide, lowest, decay)
+
+
+def _mean_square(start: Tensor, end: Tensor) -> Tensor:
+    """Mean of the square of a function that goes linearly from start to end."""
+    return (start.square() + start * end + end.square()) / 3

@@ -21,7 +21,7 @@ from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.estimators.base import DistributionRegressor, Table, warn_of_constant
 from calibrant.estimators.folds import Blocks, design_for, linked_rows, warn_of_order

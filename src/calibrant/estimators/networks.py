@@ -14,11 +14,9 @@ from torch import Tensor, nn
 from calibrant._checks import InputError, find_part
 from calibrant.contracts import Head, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.pooling import rescaled
-from calibrant.distributions.transformed import Transformed
-from calibrant.distributions.truncated import Truncated
+from calibrant.distributions.conversion import as_distribution, rescaled
+from calibrant.distributions.derived import Transformed, Truncated
+from calibrant.distributions.normal import Gaussian
 from calibrant.estimators.base import Table, usual_range
 from calibrant.estimators.folds import Design, Labels
 from calibrant.estimators.pool import FEWEST_POOLED, pool_members

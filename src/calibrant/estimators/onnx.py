@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from calibrant._checks import InputError, UnsupportedError
 from calibrant._version import __version__
 from calibrant.contracts import PitValues
-from calibrant.distributions._normal import (
+from calibrant.distributions.normal import (
     log_normal_cdf,
     log_normal_density,
     normal_cdf,

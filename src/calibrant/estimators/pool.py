@@ -18,11 +18,15 @@ from torch import Tensor
 
 from calibrant._checks import InputError, find_part
 from calibrant.contracts import PitValues, Recalibrator
-from calibrant.distributions._normal import log_normal_cdf, normal_cdf, normal_score
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.conversion import pool as mixture_of
 from calibrant.distributions.mixture import Mixture
-from calibrant.distributions.pooling import pool as mixture_of
+from calibrant.distributions.normal import (
+    Gaussian,
+    log_normal_cdf,
+    normal_cdf,
+    normal_score,
+)
 from calibrant.estimators.folds import Design, Labels
 from calibrant.metrics.pit import recorded_pit
 from calibrant.metrics.target_grid import TargetGrid

@@ -19,7 +19,7 @@ from torch import nn
 from calibrant._checks import ArrayLike, InputError, check_between, find_part
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.censored import Censored
+from calibrant.distributions.derived import Censored
 from calibrant.estimators.base import (
     DistributionRegressor,
     Table,

@@ -160,7 +160,7 @@ class TableModel:
         """Add the trend of encoded rows ``(n, d)`` to what a regressor predicts."""
         import torch
 
-        from calibrant.distributions.pooling import rescaled
+        from calibrant.distributions.conversion import rescaled
 
         if self.trend is None:
             return predictive

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from calibrant._checks import InputError
 from calibrant.contracts import Head
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.pooling import pool
+from calibrant.distributions.conversion import pool
 from calibrant.learners.heads import GaussianHead
 from calibrant.learners.mlp import MLPStack, PiecewiseLinear, random_bytes
 

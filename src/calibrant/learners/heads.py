@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from calibrant._checks import InputError
-from calibrant.distributions.gaussian import Gaussian
-from calibrant.distributions.gaussian_mixture import GaussianMixture
 from calibrant.distributions.laplace import Laplace
+from calibrant.distributions.mixture import GaussianMixture
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.student_t import StudentT
 
 __all__ = [

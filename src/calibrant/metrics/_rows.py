@@ -5,8 +5,8 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
+from calibrant.distributions.adapters import CdfDistribution
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.cdf_law import CdfLaw
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.scores import Prediction, law_and_target
@@ -44,7 +44,7 @@ def rows(distribution: Prediction, y: ArrayLike) -> tuple[AbstractDistribution, 
     An object with nothing but a cdf passes, although it does not tell its shape.
     """
     law, target = law_and_target(distribution, y)
-    if law.batch_shape or not isinstance(getattr(law, "base", law), CdfLaw):
+    if law.batch_shape or not isinstance(getattr(law, "base", law), CdfDistribution):
         law_of_rows(law)
     if target.ndim != 1 or target.numel() == 0:
         raise InputError(

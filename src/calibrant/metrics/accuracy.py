@@ -29,7 +29,7 @@ def rmse(distribution: Prediction, y: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> rmse(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     5.0
     """
@@ -45,7 +45,7 @@ def mae(distribution: Prediction, y: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> mae(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     4.0
     """
@@ -64,7 +64,7 @@ def r2(distribution: Prediction, y: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> r2(Gaussian([1.0, 3.0], 1.0), [0.0, 4.0])
     0.75
     """
@@ -87,7 +87,7 @@ def bias(distribution: Prediction, y: ArrayLike) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> bias(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     -4.0
     """

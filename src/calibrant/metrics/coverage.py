@@ -43,7 +43,7 @@ def coverage(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> coverage(Gaussian([0.0, 0.0], 1.0), [1.0, 2.0], level=0.9)
     0.5
     """
@@ -68,7 +68,7 @@ def coverage_at(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian([0.0, 0.0], 1.0)
     >>> coverage_at(law, [1.0, 2.0], levels=[0.5, 0.9, 0.99]).tolist()
     [0.0, 0.5, 1.0]
@@ -102,7 +102,7 @@ def mean_width(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> round(mean_width(Gaussian([0.0, 5.0], [1.0, 3.0]), level=0.9), 3)
     6.579
     """
@@ -119,7 +119,7 @@ def mean_width_at(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> widths = mean_width_at(Gaussian([0.0], 1.0), levels=[0.5, 0.9])
     >>> widths.round(decimals=2).tolist()
     [1.35, 3.29]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.metrics._rows import no_nan, rows
 from calibrant.scores import Prediction
 
@@ -103,7 +103,7 @@ def crps_decomposition(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> parts = crps_decomposition(Gaussian([0.0, 4.0], 0.001), [0.0, 4.0])
     >>> parts.uncertainty, round(parts.resolution, 2), round(parts.reliability, 2)
     (1.0, 1.0, 0.0)

@@ -65,7 +65,7 @@ def pit_values(
         Held-out targets, shape ``(n,)``.
     randomized
         ``"auto"``: where the predicted distribution has an atom at the target, as
-        :class:`~calibrant.distributions.censored.Censored` has at its bounds, with
+        :class:`~calibrant.distributions.derived.Censored` has at its bounds, with
         :math:`F(y^-)` and :math:`F(y)` as ends; and where ``grid`` is given, or
         :func:`detect_grid` finds one that
         matters, with a :class:`GriddedTargetWarning`. Rounding matters where it leaves
@@ -93,7 +93,7 @@ def pit_values(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian([5.2, 5.9, 5.5], 0.7)
     >>> round(pit_values(law, [5.0, 6.0, 5.0], randomized=False)[2].item(), 3)
     0.238

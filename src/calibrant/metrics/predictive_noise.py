@@ -74,7 +74,7 @@ def predictive_noise_floor(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian([5.0] * 100, 0.8)
     >>> exact = predictive_noise_floor(law, draws=100)
     >>> rounded = predictive_noise_floor(law, grid=TargetGrid(step=1), draws=100)

@@ -27,7 +27,7 @@ def sharpness(distribution: Prediction) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> sharpness(Gaussian([0.0, 0.0], [1.0, 7.0]))
     5.0
     """
@@ -41,7 +41,7 @@ def mean_stddev(distribution: Prediction) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> mean_stddev(Gaussian([0.0, 0.0], [1.0, 7.0]))
     4.0
     """
@@ -75,7 +75,7 @@ def dispersion(distribution: Prediction) -> float:
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> dispersion(Gaussian([0.0, 0.0], [1.0, 7.0]))
     0.75
     """
@@ -106,7 +106,7 @@ def has_constant_spread(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> has_constant_spread(Gaussian([0.0, 5.0], [1.0, 1.01]))
     True
     """

@@ -81,7 +81,7 @@ def spread_noise_floors(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> law = Gaussian(torch.zeros(1000), 1.0)
     >>> floors = spread_noise_floors(law, torch.zeros(1000))
     >>> 0.01 < floors["ence"].expectation < 0.03

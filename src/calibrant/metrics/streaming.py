@@ -84,7 +84,7 @@ class StreamingCalibrationError(_Streaming):
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> metric = StreamingCalibrationError(levels=2)
     >>> for y in ([-1.0, 2.0], [0.5, -0.1]):
     ...     metric.update(Gaussian([0.0, 0.0], 1.0), y)
@@ -155,7 +155,7 @@ class StreamingCoverage(_Streaming):
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> metric = StreamingCoverage(level=0.9)
     >>> metric.update(Gaussian([0.0, 0.0], 1.0), [1.0, 2.0])
     >>> metric.compute().item()
@@ -211,7 +211,7 @@ class StreamingCRPS(_StreamingMean):
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> metric = StreamingCRPS()
     >>> metric.update(Gaussian([0.0], [1.0]), [0.0])
     >>> round(metric.compute().item(), 4)
@@ -229,7 +229,7 @@ class StreamingNLL(_StreamingMean):
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> metric = StreamingNLL()
     >>> metric.update(Gaussian([0.0], [1.0]), [0.0])
     >>> round(metric.compute().item(), 4)

@@ -83,7 +83,7 @@ def ence(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> ence(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     0.25
     """
@@ -148,7 +148,7 @@ def uce(
 
     Examples
     --------
-    >>> from calibrant.distributions.gaussian import Gaussian
+    >>> from calibrant.distributions.normal import Gaussian
     >>> uce(Gaussian([0.0, 0.0], [1.0, 4.0]), [1.0, 2.0], bins=2)
     6.0
     """

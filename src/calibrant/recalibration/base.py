@@ -288,7 +288,7 @@ def stretched(given: AbstractDistribution, factor: float) -> AbstractDistributio
     The family stays. What is recorded at a bound stays there.
     """
     if isinstance(given, Censored):
-        return Censored(stretched(given.base, factor), given._low, given._high)
+        return Censored(stretched(given.base, factor), given.low, given.high)
     center = center_of(given)
     return rescaled(rescaled(given, -center, 1.0), center, factor)
 
@@ -298,8 +298,8 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
     if factor == 1:
         return given
     match given:
-        case Mixture() if any(isinstance(part, _DERIVED) for part in given.laws):
-            parts = [widened(part, factor) for part in given.laws]
+        case Mixture() if any(isinstance(part, _DERIVED) for part in given.components):
+            parts = [widened(part, factor) for part in given.components]
             return Mixture(parts, given.weights)
         case Recalibrated():
             return Recalibrated(widened(given.base, factor), given.unit_map)
@@ -308,7 +308,7 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
         case Truncated():
             return Truncated(widened(given.base, factor), given.low, given.high)
         case Censored():
-            return Censored(widened(given.base, factor), given._low, given._high)
+            return Censored(widened(given.base, factor), given.low, given.high)
     wider = stretched(given, factor)
     if type(given) in DISTRIBUTIONS.values():
         return wider

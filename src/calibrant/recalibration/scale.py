@@ -90,7 +90,7 @@ class ScaleRecalibrator(StoredPart):
             with torch.no_grad():
                 given = rescaled(centered, center, math.exp(log_factor))
                 if isinstance(predicted, Censored):
-                    given = Censored(given, predicted._low, predicted._high)
+                    given = Censored(given, predicted.low, predicted.high)
                 by_nll = self.score == "nll"
                 score = -given.log_prob(wide) if by_nll else given.crps(wide)
             return float(score.mean())

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.regularizers.divergences import cumulative_kl, survival_factors
 
 __all__ = ["gaussian_cumulative_kl"]

@@ -22,7 +22,7 @@ from calibrant._distributed import Group, announced, gather_rows, gathers
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.regularizers import REGULARIZERS, STRENGTHS
 from calibrant.regularizers._fused import gaussian_cumulative_kl
 from calibrant.regularizers.divergences import cumulative_kl

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.gaussian import Gaussian
+from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.tables import Source, read_target
 from calibrant.tables._words import amount

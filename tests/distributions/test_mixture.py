@@ -23,7 +23,7 @@ from calibrant import (
     StudentT,
     UnsupportedError,
 )
-from calibrant.distributions import AbstractDistribution, Recalibrated, _mixture_crps
+from calibrant.distributions import AbstractDistribution, Recalibrated
 from calibrant.recalibration import RECALIBRATORS
 
 double = partial(torch.tensor, dtype=torch.float64)
@@ -142,7 +142,7 @@ def test_recalibrated_components_against_a_large_even_sample(name: str) -> None:
     assert (law.stddev / spread - 1).abs().max() < 3e-3
     for y in (Y, Y - 4, Y + 9):
         energy = (sample - y).abs().mean(0) - ((2 * levels - 1) * sample).mean(0)
-        assert ((law.crps(y) - energy) / spread).abs().max() < 5e-4
+        assert ((law.crps(y) - energy) / spread).abs().max() < 1e-3
 
 
 def crps_on_fine_panels(law: Mixture, y: Tensor) -> Tensor:
@@ -200,7 +200,7 @@ def test_crps_of_samples() -> None:
 @settings(max_examples=30)
 @given(level=st.floats(1e-12, 1 - 1e-12), weight=st.floats(0, 1))
 def test_quantile_inverts_the_cdf(name: str, level: float, weight: float) -> None:
-    laws = (mixed() if name == "mixed" else recalibrated(name, 20)).laws
+    laws = (mixed() if name == "mixed" else recalibrated(name, 20)).components
     law = Mixture(laws, [weight / 2, weight / 2, 1 - weight])
     pit = law.pit(law.quantile(level))
     error = pit.cdf - level if level < 0.5 else 1 - level - pit.survival
@@ -217,7 +217,7 @@ def test_quantiles_of_steps_and_plateaus_are_the_smallest_values() -> None:
     flat = RECALIBRATORS["isotonic"](floor=0).fit_pit([0.1, 0.2, 0.8])
     stepped = Mixture([flat.transform(Gaussian([0.0], 1.0))] * 2)
     torch.testing.assert_close(
-        stepped.quantiles(levels), stepped.laws[0].quantiles(levels)
+        stepped.quantiles(levels), stepped.components[0].quantiles(levels)
     )
 
 
@@ -282,20 +282,6 @@ def test_derivatives_that_steps_do_not_have_are_refused() -> None:
         law.log_prob(Y)
 
 
-@pytest.mark.parametrize("entries", [1, 900, 5000])
-def test_crps_does_not_depend_on_its_blocks(
-    entries: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def score() -> tuple[Tensor, Tensor]:
-        means = MEANS.clone().requires_grad_()
-        found = Mixture(normal(means), WEIGHTS).crps(torch.stack([Y, Y + 1]))
-        return found.detach(), torch.autograd.grad(found.sum(), means)[0]
-
-    expected = score()
-    monkeypatch.setattr(_mixture_crps, "_ENTRIES", entries)
-    torch.testing.assert_close(score(), expected)
-
-
 def test_samples_follow_the_law(generator: torch.Generator) -> None:
     law, n = mixed(), 20_000
     drawn = law.sample((n,), generator=generator)
@@ -316,7 +302,7 @@ def test_selects_rows(rows: Any) -> None:
     part = law[rows]
     assert type(part) is Mixture
     assert part.batch_shape == (2,)
-    assert all(isinstance(each, Recalibrated) for each in part.laws)
+    assert all(isinstance(each, Recalibrated) for each in part.components)
     torch.testing.assert_close(part.weights, law.weights[:, rows])
     torch.testing.assert_close(part.quantile(0.3), law.quantile(0.3)[rows])
     torch.testing.assert_close(part.crps(Y[rows]), law.crps(Y)[rows])
@@ -371,13 +357,15 @@ def test_a_diverged_row_does_not_hide_the_others() -> None:
 
 
 def test_errors_say_what_to_do() -> None:
-    with pytest.raises(InputError, match="at least one law"):
+    with pytest.raises(InputError, match="at least one distribution"):
         Mixture([])
     with pytest.raises(InputError, match=r"one batch shape, got \[\(3,\), \(2,\)\]"):
         Mixture([Gaussian(MEANS[0], 1.0), Gaussian([0.0, 1.0], 1.0)])
-    with pytest.raises(InputError, match=r"pool\(law\)"):
+    with pytest.raises(InputError, match=r"pool\(distribution\)"):
         Mixture(Gaussian(MEANS[0], 1.0))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"laws\[1\] of type Normal.*as_distribution"):
+    with pytest.raises(
+        InputError, match=r"components\[1\] of type Normal.*as_distribution"
+    ):
         Mixture([normal()[0], torch.distributions.Normal(Y, 1.0)])  # type: ignore[list-item]
     with pytest.raises(InputError, match="sum to 1"):
         Mixture(normal(), [0.5, 0.5, 0.5])

@@ -1,0 +1,695 @@
+r"""The root finder and the integrator behind everything without a closed form.
+
+**Roots.** :func:`solve_increasing` inverts an increasing function for many rows,
+:func:`tail_quantile` a cdf, by the logarithm of the smaller tail.
+
+**Integrals.** :func:`moments` and :func:`integrated_crps` integrate the quantile
+function Q over levels, :math:`\int f(Q(u)) \, dR(u)`, where R is a map of levels. On
+each panel of normal scores :math:`z = \Phi^{-1}(u)` Q is followed by a polynomial, and
+that is integrated against R exactly, kink by kink, once for all rows. Where quantiles
+have to be searched for, the same integrals are taken over values,
+:math:`\int F(y) \, dy`, on panels that follow the cdf of each row.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from calibrant._checks import UnsupportedError
+from calibrant.contracts import PitValues, UnitMap
+from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.distributions.normal import (
+    log_normal_density,
+    normal_cdf,
+    normal_pit,
+    normal_score,
+)
+
+__all__ = [
+    "LevelRule",
+    "by_rows",
+    "integrated_crps",
+    "level_rule",
+    "moments",
+    "refuse_gradient",
+    "solve_increasing",
+    "tail_quantile",
+    "with_implicit_gradient",
+]
+
+#: Numbers of a block of rows.
+_ENTRIES = 2**18
+
+
+def by_rows(
+    ask: Callable[..., Tensor],
+    distribution: AbstractDistribution,
+    *values: Tensor,
+    size: int,
+) -> Tensor:
+    """Ask blocks of rows of the first batch axis, so that memory stays bounded.
+
+    Parameters
+    ----------
+    ask
+        Takes a distribution and values ``(..., *batch_shape)``, gives such answers.
+    distribution
+        Of any batch shape.
+    values
+        What is asked, each ``(..., *batch_shape)``.
+    size
+        Numbers that are needed for each row.
+    """
+    batch = distribution.batch_shape
+    at_once = max(1, _ENTRIES // max(1, batch[1:].numel() * size))
+    if not batch or at_once >= batch[0]:
+        return ask(distribution, *values)
+    axis, parts = -len(batch), []
+    for start in range(0, batch[0], at_once):
+        count = min(at_once, batch[0] - start)
+        some = (value.narrow(axis, start, count) for value in values)
+        parts.append(ask(distribution[start : start + count], *some))
+    return torch.cat(parts, axis)
+
+
+# Gradients.
+
+
+class _Refused(torch.autograd.Function):
+    """A value that depends on parameters by which it cannot be differentiated."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        value: Tensor,
+        text: str,
+        *parameters: Tensor,  # noqa: ARG004
+    ) -> Tensor:
+        ctx.text = text
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ANN401, ARG004
+        raise UnsupportedError(ctx.text)
+
+
+def refuse_gradient(value: Tensor, parameters: list[Tensor], text: str) -> Tensor:
+    """Return ``value``, whose backward pass raises if a parameter asks for it.
+
+    The forward pass must work: most predictions are measured, not trained, with their
+    graph still attached.
+    """
+    learned = [parameter for parameter in parameters if parameter.requires_grad]
+    if not learned or not torch.is_grad_enabled():
+        return value
+    result: Tensor = _Refused.apply(  # type: ignore[no-untyped-call]
+        value, text, *learned
+    )
+    return result
+
+
+class _ImplicitGradient(torch.autograd.Function):
+    """A root with the derivative of the implicit function theorem."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401
+        root: Tensor,
+        gap: Tensor,
+        slope: Tensor,
+    ) -> Tensor:
+        ctx.save_for_backward(gap, slope)
+        return root.clone()
+
+    @staticmethod
+    def backward(
+        ctx: Any,  # noqa: ANN401
+        *gradients: Tensor,
+    ) -> tuple[Tensor | None, ...]:
+        gap, slope = ctx.saved_tensors
+        # torch's once_differentiable is not enough: it takes the slope for a constant
+        # if the gradient that comes in is one, and a second derivative lacks a term.
+        slope = refuse_gradient(
+            slope,
+            [gap],
+            "only first derivatives are known of quantiles that are roots of a cdf. "
+            "Use create_graph=False, or a distribution whose formulas torch "
+            "differentiates twice, as Gaussian.",
+        )
+        return None, -gradients[0] / slope, None
+
+
+def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
+    r"""Give a root the gradient that the implicit function theorem says it has.
+
+    If :math:`g(x^*(\theta), \theta) = 0`, then
+    :math:`dx^*/d\theta = -\partial_\theta g \,/\, \partial_x g`. ``gap`` is g at the
+    root, with its graph back to the parameters, and ``slope`` its derivative.
+    """
+    steep = slope.detach().clamp_min(torch.finfo(slope.dtype).tiny)
+    result: Tensor = _ImplicitGradient.apply(  # type: ignore[no-untyped-call]
+        root.detach(), gap, steep
+    )
+    return result
+
+
+# Roots.
+
+GapAndSlope = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+#: Relative gaps of a tail that count as none, and that only a jump of the cdf leaves.
+_SETTLED, _JUMP = 1e-11, 1e-9
+
+
+def solve_increasing(
+    gap_and_slope: GapAndSlope,
+    low: Tensor,
+    high: Tensor,
+    *,
+    start: Tensor | None = None,
+    steps: int = 120,
+) -> Tensor:
+    """Find where an increasing function crosses 0, between ``low`` and ``high``.
+
+    A Newton step is taken where it stays inside the bracket and at least halves the
+    step before; elsewhere the bracket is halved. So flat stretches (between far apart
+    components) and wrong slopes cost steps, never the root.
+
+    Parameters
+    ----------
+    gap_and_slope
+        Maps points to the function, whose root is sought, and to its derivative. Its
+        unit should be relative (a logarithm of a probability): what is near 0 is
+        judged by it.
+    low, high
+        Finite bracket, both of the shape of the result. Where the function has one
+        sign in all of it, the nearer end comes back.
+    start
+        First guess, the middle unless told; it is moved into the bracket.
+    steps
+        Upper bound of the work; about 6 are usual.
+
+    Returns
+    -------
+    Tensor
+        Roots without gradient, precise to a few units in the last place.
+    """
+    eps = torch.finfo(low.dtype).eps
+    with torch.no_grad():
+        x = low + (high - low) / 2 if start is None else start.clamp(low, high)
+        last_step = high - low
+        width, settled = last_step, torch.zeros_like(x, dtype=torch.bool)
+        for _ in range(steps):
+            gap, slope = gap_and_slope(x)
+            low = torch.where(gap < 0, x, low)
+            high = torch.where(gap < 0, high, x)
+            newton = x - gap / slope  # NaN on a plateau, which fails all comparisons
+            inside = (newton >= low) & (newton <= high)
+            shrinks = 2 * (newton - x).abs() <= last_step
+            # This near, one more Newton step is the last: its error is a square.
+            near = gap.abs() <= eps**0.75
+            halved = torch.where(near, x, low + (high - low) / 2)
+            following = torch.where(inside & (shrinks | near), newton, halved)
+            last_step = (following - x).abs()
+            # A settled row must stand still: rounding would send it off again.
+            x = torch.where(settled, x, following)
+            width = torch.maximum(low.abs(), high.abs())
+            settled |= near | (last_step <= eps * width)
+            if settled.all():
+                break
+        # A search ends on either side of a jump; the root is on the upper one.
+        jumps = (gap_and_slope(x)[0] < -_JUMP) & (high - x <= 2 * eps * width)
+    return torch.where(jumps, high, x)
+
+
+def tail_quantile(
+    logs: Callable[[Tensor], tuple[Tensor, Tensor]],
+    tail: Tensor,
+    below: Tensor,
+    bracket: tuple[Tensor, Tensor],
+    *,
+    start: Tensor | None = None,
+    learned: bool = False,
+) -> Tensor:
+    """Smallest values with the given probability below them, or else above them.
+
+    Parameters
+    ----------
+    logs
+        Maps values to the logarithms of their tail on the side that is asked for, and
+        of the density; ``-inf`` where there is none.
+    tail
+        Probabilities inside (0, 1/2], of the shape of the result.
+    below
+        Whether each lies below the value that is sought, same shape.
+    bracket
+        Values around the quantiles. Where both are one, or infinite, nothing is sought.
+    start
+        First guess.
+    learned
+        Whether the quantiles get the derivatives of a root.
+    """
+    low, high = bracket
+    open_ = low.isfinite() & (high - low).isfinite() & (low < high)
+    inner = [torch.where(open_, end, 0.0) for end in (low, high)]
+    log_goal = tail.log()
+
+    def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+        log_tail, log_density = logs(x)
+        gap = torch.where(below, log_tail - log_goal, log_goal - log_tail)
+        # On a plateau at the level the smallest value is sought: go left.
+        plateau = log_density.isneginf() & (gap > -_SETTLED)
+        return torch.where(plateau, 1.0, gap), (log_density - log_tail).exp()
+
+    with torch.no_grad():
+        root = solve_increasing(gap_and_slope, *inner, start=start)
+        root = torch.where(open_, root, low / 2 + high / 2)
+    if learned:
+        root = with_implicit_gradient(root, *gap_and_slope(root))
+    return root
+
+
+# Integrals over levels.
+
+_DEGREE = 8
+#: Edges of the panels in normal scores, out to tails of 2e-38.
+_OUTER = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.5, 11.0, 12.9]
+
+
+class _Identity:
+    """The map of [0, 1] that changes nothing."""
+
+    knots = torch.tensor([0.0, 1.0], dtype=torch.float64)
+
+    def forward(self, pit: PitValues) -> PitValues:
+        return pit
+
+    def inverse(self, levels: PitValues) -> PitValues:
+        return levels
+
+    def log_density(self, pit: PitValues) -> Tensor:
+        return torch.zeros_like(pit.cdf)
+
+
+_IDENTITY = _Identity()
+
+
+def _gauss(count: int) -> tuple[Tensor, Tensor]:
+    x, w = np.polynomial.legendre.leggauss(count)
+    return torch.from_numpy(x), torch.from_numpy(w)
+
+
+def _legendre(x: Tensor, count: int) -> Tensor:
+    """Return the first ``count`` Legendre polynomials, ``(count, *x.shape)``."""
+    values = [torch.ones_like(x), x]
+    for k in range(1, count - 1):
+        values.append(((2 * k + 1) * x * values[k] - k * values[k - 1]) / (k + 1))
+    return torch.stack(values[:count])
+
+
+class LevelRule:
+    r"""Nodes and weights for integrals of quantile functions against a map of levels.
+
+    On each panel of normal scores Q is the polynomial through its values at
+    Gauss-Legendre nodes. The weights are :math:`\int L_i \, dR` for its Lagrange
+    polynomials, by Gauss-Legendre from kink to kink of the map R. Without a kink inside
+    these are the usual weights times the density of R.
+
+    Parameters
+    ----------
+    unit_map
+        The map R.
+    kinks
+        Levels where Q bends, shape ``(k,)``.
+    steps
+        Whether Q is constant between the ``kinks``.
+    """
+
+    def __init__(
+        self, unit_map: UnitMap, kinks: Tensor | None = None, *, steps: bool = False
+    ) -> None:
+        self._map, self._degree = unit_map, 1 if steps else _DEGREE
+        outer = torch.tensor(_OUTER, dtype=torch.float64)
+        usual = torch.cat([-outer.flip(0), outer.new_zeros(1), outer])
+        own = usual[:0] if kinks is None else _scores(kinks, usual)
+        self._edges = torch.cat([own, usual[:0] if steps else usual]).unique()
+        # The usual edges too: the panel of a step may be too wide for Gauss-Legendre.
+        self._fine = torch.cat(
+            [self._edges, _scores(unit_map.knots, usual), usual]
+        ).unique()
+        self._panel = torch.searchsorted(self._edges, self._fine[:-1], right=True) - 1
+        x, w = _gauss(self._degree)
+        order = torch.arange(self._degree, dtype=torch.float64)
+        # Values at the nodes -> Legendre coefficients of the polynomial through them.
+        basis = _legendre(x, self._degree)
+        self._coefficients = (order[:, None] + 0.5) * w * basis
+        half = self._edges.diff()[:, None] / 2
+        self._collect((self._edges[:-1, None] + half * (1 + x)).flatten())
+
+    def _collect(self, places: Tensor) -> None:
+        """Integrate from kink to kink; lay nodes and weights out in one row."""
+        shape = (len(self._edges) - 1, self._degree)
+        found = []
+        for upper in (False, True):
+            pieces = self._pieces(
+                self._fine[:-1], self._fine[1:], self._panel, upper=upper
+            )
+            whole = torch.zeros(shape, dtype=torch.float64)
+            whole = whole.index_add(0, self._panel, pieces.T)
+            found.append((whole @ self._coefficients).flatten())
+            if not upper:
+                sums = pieces.cumsum(1) - pieces
+                first = torch.searchsorted(self._panel, torch.arange(shape[0]))
+                #: From the start of a panel to each of its kinks, ``(degree, kinks)``.
+                self._running = sums - sums[:, first][:, self._panel]
+        ends = self._map.forward(normal_pit(self._edges[[0, -1]]))
+        low, high = ends.cdf[:1], ends.survival[1:]
+        #: Normal scores of the nodes, ascending, with those of the ends, ``(k,)``.
+        self.nodes = torch.cat([self._edges[:1], places, self._edges[-1:]])
+        #: Weights of dR and of 2 (1 - R) dR, both ``(k,)``.
+        self.weights = torch.cat([low, found[0], high])
+        self.upper_weights = torch.cat([low * (2 - low), found[1], high.square()])
+
+    def _pieces(
+        self, start: Tensor, end: Tensor, panel: Tensor, *, upper: bool = False
+    ) -> Tensor:
+        """Integrals of Legendre polynomials between scores, ``(degree, *shape)``."""
+        low, high = (self._map.forward(normal_pit(part)) for part in (start, end))
+        gain = torch.where(
+            start < 0, high.cdf - low.cdf, low.survival - high.survival
+        ).clamp_min(0)
+        x, w = (part.to(start) for part in _gauss(_DEGREE))
+        half = (end - start) / 2
+        places = [start + half * (1 + node) for node in x]
+        rates = torch.stack([self._rate(place) for place in places])
+        # Only the shape of the density is used: in a piece of a few roundings it may
+        # be a neighbor's.
+        room = [1] * start.ndim
+        shares = (rates + w.log().view(-1, *room)).softmax(0).nan_to_num() * gain
+        total = torch.zeros((self._degree, *start.shape)).to(start)
+        for place, share in zip(places, shares, strict=True):
+            if upper:
+                share = 2 * share * self._map.forward(normal_pit(place)).survival
+            total = total + share * _legendre(self._within(place, panel), self._degree)
+        return total
+
+    def _rate(self, score: Tensor) -> Tensor:
+        pit = normal_pit(score)
+        return self._map.log_density(pit) + log_normal_density(score)
+
+    def _within(self, score: Tensor, panel: Tensor) -> Tensor:
+        """Place in the panel, from -1 to 1."""
+        edges = self._edges.to(score)
+        low, high = edges[panel], edges[panel + 1]
+        place: Tensor = (2 * score - low - high) / (high - low)
+        return place
+
+    def quantiles(self, distribution: AbstractDistribution) -> Tensor:
+        """Quantiles of all rows at the nodes, float64, ``(k, *batch_shape)``."""
+        room = [1] * len(distribution.batch_shape)
+        nodes = self.nodes.to(distribution._like.device).view(-1, *room)
+        lower = int((nodes < 0).sum())  # levels below, then above: each asked once
+        parts = []
+        for some in (nodes[:lower], nodes[lower:]):
+            shape = (len(some), *distribution.batch_shape)
+            tails = (normal_cdf(z).expand(shape) for z in (some, -some))
+            parts.append(distribution._quantile_at(*tails))
+        quantiles: Tensor = torch.cat(parts).double()
+        return quantiles
+
+    def crps(self, quantiles: Tensor, value: Tensor, score: Tensor) -> Tensor:
+        r"""Integrate the energy form over levels.
+
+        .. math:: 2 \int Q \, (1 - R) \, dR - y - 2 \int_0^{F(y)} (Q - y) \, dR
+
+        Parameters
+        ----------
+        quantiles
+            At the nodes, ``(k, *batch_shape)``.
+        value, score
+            :math:`y` and the normal score of :math:`F(y)` before the map, float64,
+            both ``(..., *batch_shape)``.
+        """
+        batch = quantiles.shape[1:]
+        front = value.shape[: value.ndim - len(batch)].numel()
+        y, z = (part.reshape(front, *batch) for part in (value, score.detach()))
+        weights, upper = (w.to(quantiles) for w in (self.weights, self.upper_weights))
+        shape = (len(self._edges) - 1, self._degree)
+        inner, shares = quantiles[1:-1].view(*shape, *batch), weights[1:-1].view(shape)
+        with torch.no_grad():  # the integrand is 0 at F(y): the limit has no gradient
+            panel, within = self._up_to(z)
+        sums = torch.einsum("pi,pi...->p...", shares, inner)
+        sums = torch.cat([weights[0] * quantiles[:1], sums]).cumsum(0)
+        mass = torch.cat([weights[:1], shares.sum(1)]).cumsum(0)
+        own = inner.gather(0, panel[:, None].expand(-1, self._degree, *batch))
+        own = torch.einsum("ki,ni...->kn...", self._coefficients.to(own), own)
+        below = sums.gather(0, panel) + (within * own).sum(0)
+        below = below - (mass[panel] + within[0]) * y
+        below = torch.where(z <= self._edges[0].to(z), 0.0, below)
+        whole = sums[-1] + weights[-1] * quantiles[-1] - y
+        below = torch.where(z >= self._edges[-1].to(z), whole, below)
+        total = torch.einsum("k,k...->...", upper, quantiles)
+        return (total - y - 2 * below).clamp_min(0).reshape(value.shape)
+
+    def _up_to(self, score: Tensor) -> tuple[Tensor, Tensor]:
+        """Panel of each score, and integrals from its start, ``(degree, *shape)``."""
+        fine, panels = self._fine.to(score), self._panel.to(score.device)
+        inside = score.clamp(fine[0], fine[-1]).contiguous()
+        kink = torch.searchsorted(fine, inside, right=True) - 1
+        kink = kink.clamp(0, len(panels) - 1)
+        panel = panels[kink]
+        running = self._running.to(score)[:, kink]
+        return panel, running + self._pieces(fine[kink], inside, panel)
+
+
+def _scores(levels: Tensor, usual: Tensor) -> Tensor:
+    """Normal scores of levels ``(k,)``, inside of the usual panels."""
+    given = levels.detach().double().cpu()
+    return normal_score(given, 1 - given).clamp(usual[0], usual[-1])
+
+
+@lru_cache(maxsize=32)  # a model predicts again and again with one map
+def level_rule(unit_map: UnitMap | None) -> LevelRule:
+    """Return the rule of a map for smooth quantile functions, made once for each."""
+    with torch.inference_mode(False):
+        return LevelRule(_IDENTITY if unit_map is None else unit_map)
+
+
+def _rule_of(
+    distribution: AbstractDistribution,
+) -> tuple[AbstractDistribution, LevelRule]:
+    """Return what is asked for quantiles, and the rule that meets all kinks."""
+    inner, unit_map = distribution._without_map()
+    kinks, steps = inner._level_kinks()
+    if kinks is None:
+        return inner, level_rule(unit_map)  # type: ignore[arg-type]
+    return inner, LevelRule(unit_map or _IDENTITY, kinks, steps=steps)
+
+
+def _level_moments(distribution: AbstractDistribution) -> Tensor:
+    inner, rule = _rule_of(distribution)
+
+    def ask(some: AbstractDistribution) -> Tensor:
+        quantiles = rule.quantiles(some)
+        weights = rule.weights.to(quantiles)
+        center = quantiles[len(quantiles) // 2].detach()
+        distance = quantiles - center
+        first = torch.einsum("k,k...->...", weights, distance)
+        second = torch.einsum("k,k...->...", weights, distance.square())
+        return torch.stack([center + first, (second - first.square()).clamp_min(0)])
+
+    return by_rows(ask, inner, size=len(rule.nodes))
+
+
+def _level_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
+    inner, rule = _rule_of(distribution)
+
+    def ask(some: AbstractDistribution, y: Tensor) -> Tensor:
+        pit = some._pit(y)
+        score = normal_score(pit.cdf.double(), pit.survival.double())
+        return rule.crps(rule.quantiles(some), y, score)
+
+    return by_rows(ask, inner, value, size=len(rule.nodes))
+
+
+# Integrals over values.
+
+_PANELS, _NODES, _MOST_KINKS = 64, 5, 128
+#: Beyond these tails nothing is integrated.
+_LEAST = 1e-40
+
+
+class _Panels:
+    r"""Panels of each row in which its cdf is smooth.
+
+    They are panels of t in :math:`y = c + s \sinh t` with the median c, which shortens
+    the tails, and even in the sum of three measures: t, the cdf and its normal score.
+    """
+
+    def __init__(self, distribution: AbstractDistribution) -> None:
+        room = [1] * len(distribution.batch_shape)
+        ends = distribution._outline(max(_LEAST, distribution._least_tail))
+        self.low, first, self._center, last, self.high = ends.clamp(-1e150, 1e150)
+        scale, width = (last - first) / 1.35, self.high - self.low
+        self._scale = torch.where(scale > 0, scale, 1e-9 * width).clamp_min(1e-300)
+        start, end = self._place(self.low), self._place(self.high)
+        share = torch.linspace(0, 1, _PANELS + 1).to(start).view(-1, *room)
+        t = start + (end - start) * share
+        for _ in range(3):
+            y = self._center + self._scale * t.sinh()
+            cdf, survival = (tail.double() for tail in distribution._tails(y))
+            score = normal_score(cdf, survival).clamp(-13, 13)
+            parts = [_progress(part) for part in (t, cdf, score)]
+            t = _even(share, torch.stack(parts).mean(0), t)
+        edges, kinks = [t], distribution._kinks()
+        if kinks is not None:
+            inside = kinks.detach().double().clamp(self.low, self.high)
+            edges.append(self._place(inside))
+        levels, _ = distribution._level_kinks()
+        if levels is not None:  # of a map: roughly is enough for many small kinks
+            some = levels[:: -(-len(levels) // _MOST_KINKS)].to(t)
+            cdf = distribution._tails(self._center + self._scale * t.sinh())[0].double()
+            edges.append(_interpolated(some.view(-1, *room), cdf.cummax(0).values, t))
+        self._edges = torch.cat(edges).sort(0).values
+
+    def _place(self, y: Tensor) -> Tensor:
+        t: Tensor = ((y - self._center) / self._scale).asinh()
+        return t
+
+    def middle(self) -> Tensor:
+        """Value of an edge, shape ``batch_shape``."""
+        t = self._edges[len(self._edges) // 2]
+        value: Tensor = self._center + self._scale * t.sinh()
+        return value
+
+    def nodes(self, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Values and weights, ``(k, *batch_shape)``; a panel may end at a value."""
+        edges = self._edges
+        if end is not None:
+            edges = torch.cat([edges, self._place(end)[None]]).sort(0).values
+        x, w = (part.to(edges).view(-1, *[1] * edges.ndim) for part in _gauss(_NODES))
+        half = edges.diff(dim=0) / 2
+        t = edges[:-1] + half * (1 + x)
+        width = w * half * self._scale * t.cosh()
+        return (self._center + self._scale * t.sinh()).flatten(0, 1), width.flatten(
+            0, 1
+        )
+
+
+def _progress(values: Tensor) -> Tensor:
+    """Share of the way from the first to the last value of each row."""
+    way = (values - values[:1]) / (values[-1:] - values[:1]).clamp_min(1e-12)
+    return way.cummax(0).values
+
+
+def _even(share: Tensor, measure: Tensor, t: Tensor) -> Tensor:
+    """Places with even shares of an ascending measure, from the first to the last."""
+    wanted = measure[:1] + (measure[-1:] - measure[:1]) * share
+    return _interpolated(wanted, measure, t)
+
+
+def _interpolated(wanted: Tensor, measure: Tensor, t: Tensor) -> Tensor:
+    """Linear interpolation along the first axis, of an ascending measure."""
+    given, values = measure.movedim(0, -1).contiguous(), t.movedim(0, -1)
+    wanted = wanted.expand(-1, *measure.shape[1:]).movedim(0, -1)
+    right = torch.searchsorted(given, wanted.contiguous())
+    right = right.clamp(1, given.shape[-1] - 1)
+    low, high = given.gather(-1, right - 1), given.gather(-1, right)
+    start, end = values.gather(-1, right - 1), values.gather(-1, right)
+    part = ((wanted - low) / (high - low).clamp_min(1e-300)).clamp(0, 1)
+    found: Tensor = start + part * (end - start)
+    return found.movedim(-1, 0)
+
+
+def _value_moments(distribution: AbstractDistribution) -> Tensor:
+    with torch.no_grad():
+        panels = _Panels(distribution)
+        center, (y, width) = panels.middle(), panels.nodes()
+    cdf, survival = distribution._tails(y)
+    outer = torch.where(y < center, -cdf.double(), survival.double()) * width
+    first, second = outer.sum(0), 2 * (outer * (y - center)).sum(0)
+    return torch.stack([center + first, (second - first.square()).clamp_min(0)])
+
+
+def _value_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
+    with torch.no_grad():
+        panels = _Panels(distribution)
+    scores = []
+    front = value.ndim - len(distribution.batch_shape)
+    for y in value.flatten(0, front - 1) if front else [value]:
+        inside = y.clamp(panels.low, panels.high)
+        at, width = panels.nodes(inside)
+        cdf, survival = distribution._tails(at)
+        outer = torch.where(at < inside, cdf, survival).double()
+        # Between the value and the ends of the distribution the integrand is 1.
+        scores.append((outer.square() * width).sum(0) + (y - inside).abs())
+    return torch.stack(scores).reshape(value.shape)
+
+
+def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each row, float64, both of shape ``batch_shape``.
+
+    They are infinite or NaN where the tails are too heavy.
+    """
+    if distribution._searched:
+        size = 2 * _PANELS * _NODES
+        found = by_rows(_value_moments, distribution, size=size)
+    else:
+        found = _level_moments(distribution)
+    mean, variance = found
+    low, high = _tail_growth(distribution)
+    mean = torch.where(high >= 1, torch.inf, torch.where(low >= 1, -torch.inf, mean))
+    mean = torch.where((low >= 1) & (high >= 1), torch.nan, mean)
+    wide = torch.maximum(low, high) >= 1 / 2
+    variance = torch.where(wide, torch.inf, variance)
+    return mean, torch.where(mean.isnan(), torch.nan, variance)
+
+
+def integrated_crps(
+    distribution: AbstractDistribution, value: Tensor, *, known: bool = False
+) -> Tensor:
+    """CRPS of values of shape ``(..., *batch_shape)`` or its end, in float64.
+
+    A mean that runs off is refused, unless it is ``known`` to be finite.
+    """
+    if not known and (torch.stack(_tail_growth(distribution)) >= 1).any():
+        raise UnsupportedError(
+            "crps needs a distribution with a finite mean, and the mean of some rows "
+            "is not. Score with log_prob."
+        )
+    shape = joint_shape(value.shape, distribution.batch_shape)
+    y = value.double().expand(shape)
+    if distribution._searched:
+        size = 2 * _PANELS * _NODES
+        return by_rows(_value_crps, distribution, y, size=size)
+    return _level_crps(distribution, y)
+
+
+def _tail_growth(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
+    r"""Growth :math:`d \log|Q| / d \log(1/p)` of both tails, shape ``batch_shape``.
+
+    The k-th moment is finite only while that is below 1/k. It is asked at two pairs of
+    tail probabilities p, the second as far out as floats reach.
+    """
+    least = distribution._least_tail
+    room = [1] * len(distribution.batch_shape)
+    tail = distribution._like.new_tensor(
+        [0.5, 1e-28, 1e-37, 1e10 * least, least], dtype=torch.float64
+    )
+    far = tail.view(-1, *room).expand(-1, *distribution.batch_shape)
+    steps = (tail[1::2] / tail[2::2]).log().view(-1, *room)
+    found = []
+    with torch.no_grad():
+        for pit in ((far, 1 - far), (1 - far, far)):
+            quantiles = distribution._quantile_at(*pit).double()
+            logs = (quantiles[1:] - quantiles[0]).abs().log()
+            pace = (logs[1::2] - logs[::2]) / steps
+            pace = torch.where(logs[1::2] == math.inf, math.inf, pace)
+            # A tail that falls like 1/y has a growth of 1 but for rounding.
+            found.append(pace.nan_to_num(0.0, posinf=math.inf).amax(0) * (1 + 1e-9))
+    return found[0], found[1]
