@@ -346,11 +346,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "no-such-transform": (
         lambda s: s.update(transform='{"name": "os.system"}'),
-        "must be a transform's",
+        "what a transform's",
     ),
     "a-recalibrator-of-its-own": (
         lambda s: s.update(recalibrator='{"name": "os.system"}'),
-        "must be a recalibrator's",
+        "what a recalibrator's",
     ),
 }
 

@@ -246,16 +246,16 @@ def test_one_interrupt_is_enough_for_all_modules() -> None:
 
 
 def test_dropout_is_judged_with_its_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
-    from calibrant.training import _trainer
+    from calibrant.training import loop
 
     modes: list[bool] = []
-    known = _trainer.Trainer._score_and_pit
+    known = loop.Trainer._score_and_pit
 
     def watched(self: Any, *given: Any) -> Any:
         modes.append(self.network.training)
         return known(self, *given)
 
-    monkeypatch.setattr(_trainer.Trainer, "_score_and_pit", watched)
+    monkeypatch.setattr(loop.Trainer, "_score_and_pit", watched)
     settings = CHEAP | {"recalibrate_on": "held_out"}
     make(**settings, network="mc_dropout").fit(X, Y)
     assert modes == [True, True]

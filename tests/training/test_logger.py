@@ -1,5 +1,6 @@
 """The callback that passes the numbers of each epoch on."""
 
+import copy
 from collections import defaultdict
 from typing import Any
 
@@ -41,9 +42,8 @@ class Tracker:
 
 def test_all_numbers_of_a_training_are_logged() -> None:
     tracker = Tracker()
-    settings = CHEAP | {"validation_share": 0.2}
-    model = CalibratedRegressor(**settings, callbacks=[EpochLogger(tracker)])
-    (history,) = model.fit(X, Y).history_
+    model = CalibratedRegressor(**CHEAP, options={"validation_share": 0.2})
+    (history,) = model.fit(X, Y, callbacks=[EpochLogger(tracker)]).history_
     for name in NUMBERS:
         logged = tracker.values[name.replace("held_out_", "held_out/")]
         assert logged == getattr(history, name)
@@ -58,7 +58,7 @@ def test_the_model_stays_the_same() -> None:
     alone = CalibratedRegressor(**settings).fit(X, Y)
     before = torch.random.get_rng_state()
     logger = EpochLogger(Tracker())
-    watched = CalibratedRegressor(**settings, callbacks=[logger]).fit(X, Y)
+    watched = CalibratedRegressor(**settings).fit(X, Y, callbacks=[logger])
     assert torch.equal(torch.random.get_rng_state(), before)
     assert watched.history_ == alone.history_  # and so is not ended early
     assert np.array_equal(watched.predict_quantiles(X), alone.predict_quantiles(X))
@@ -71,11 +71,11 @@ def test_steps_go_on_from_training_to_training_and_from_copy_to_copy() -> None:
         "folds": 2,
         "recalibrate_on": "out_of_fold",
         "strength": "auto",
-        "strength_grid": (0.0, 1.0),
+        "options": {"strength_grid": (0.0, 1.0)},
     }
-    model = CalibratedRegressor(**sweep, callbacks=[EpochLogger(tracker)])
-    model.fit(X, Y)
-    clone(model).fit(X, Y)
+    logger = EpochLogger(tracker)
+    model = CalibratedRegressor(**sweep).fit(X, Y, callbacks=[logger])
+    clone(model).fit(X, Y, callbacks=[copy.deepcopy(logger)])
     assert tracker.steps["loss"] == list(range(1, 13))
     assert tracker.values["training"] == [1] * 3 + [2] * 3 + [3] * 3 + [4] * 3
 
