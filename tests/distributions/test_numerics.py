@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from calibrant.recalibration.beta import BetaMap
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -20,6 +19,7 @@ from calibrant.distributions import (
     _numerics,
 )
 from calibrant.recalibration import RECALIBRATORS
+from calibrant.recalibration.maps import BetaMap
 from calibrant.transforms import TRANSFORMS
 
 double = partial(torch.tensor, dtype=torch.float64)
