@@ -30,11 +30,11 @@ from .learners import HEADS as HEADS
 from .learners import NETWORKS as NETWORKS
 from .learners.ensembles import DeepEnsemble as DeepEnsemble
 from .learners.ensembles import MCDropout as MCDropout
-from .learners.heads import GaussianHead as GaussianHead
-from .learners.heads import GaussianMixtureHead as GaussianMixtureHead
-from .learners.heads import LaplaceHead as LaplaceHead
-from .learners.heads import StudentTHead as StudentTHead
+from .learners.mlp import GaussianHead as GaussianHead
+from .learners.mlp import GaussianMixtureHead as GaussianMixtureHead
+from .learners.mlp import LaplaceHead as LaplaceHead
 from .learners.mlp import MLPStack as MLPStack
+from .learners.mlp import StudentTHead as StudentTHead
 from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
 from .metrics.accuracy import mae as mae
@@ -88,6 +88,9 @@ from .metrics.noise import NoiseFloor as NoiseFloor
 from .metrics.noise import debiased_calibration_error as debiased_calibration_error
 from .metrics.noise import floor_after_recalibration as floor_after_recalibration
 from .metrics.noise import noise_floor as noise_floor
+from .metrics.pit import GriddedTargetWarning as GriddedTargetWarning
+from .metrics.pit import TargetGrid as TargetGrid
+from .metrics.pit import detect_grid as detect_grid
 from .metrics.pit import pit_values as pit_values
 from .metrics.predictive_noise import predictive_noise_floor as predictive_noise_floor
 from .metrics.scorecard import Scorecard as Scorecard
@@ -99,9 +102,6 @@ from .metrics.streaming import StreamingCalibrationError as StreamingCalibration
 from .metrics.streaming import StreamingCoverage as StreamingCoverage
 from .metrics.streaming import StreamingCRPS as StreamingCRPS
 from .metrics.streaming import StreamingNLL as StreamingNLL
-from .metrics.target_grid import GriddedTargetWarning as GriddedTargetWarning
-from .metrics.target_grid import TargetGrid as TargetGrid
-from .metrics.target_grid import detect_grid as detect_grid
 from .metrics.variance import ence as ence
 from .metrics.variance import uce as uce
 from .recalibration import RECALIBRATORS as RECALIBRATORS

@@ -28,7 +28,7 @@ from bench.growth_fit import exponent
 from bench.record import Record, listing
 from calibrant import cumulative_kl, neural_sort
 from calibrant.learners.ensembles import DeepEnsemble
-from calibrant.learners.heads import GaussianHead
+from calibrant.learners.mlp import GaussianHead
 
 
 def contest(goal: Goal, mine: float, theirs: float, **changes: object) -> Contest:

@@ -25,7 +25,7 @@ from calibrant import (
 )
 from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
 from calibrant.distributions.conversion import rescaled
-from calibrant.metrics.target_grid import GriddedTargetWarning
+from calibrant.metrics.pit import GriddedTargetWarning
 from calibrant.recalibration.maps import BetaMap
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)

@@ -23,7 +23,7 @@ from calibrant.estimators.networks import center_and_scale, feature_limits
 from calibrant.estimators.pool import Pool
 from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.learners import HEADS
-from calibrant.learners.heads import GaussianMixtureHead
+from calibrant.learners.mlp import GaussianMixtureHead
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.maps import EmpiricalRecalibrator
 from calibrant.training.history import InterruptedWarning

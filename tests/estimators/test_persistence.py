@@ -17,7 +17,7 @@ from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators import CalibratedRegressor, load
 from calibrant.estimators.persistence import described
-from calibrant.learners.heads import GaussianHead, GaussianMixtureHead
+from calibrant.learners.mlp import GaussianHead, GaussianMixtureHead
 from calibrant.recalibration.maps import BetaRecalibrator
 from calibrant.storage import StorageError, write_folder
 from calibrant.transforms import LogitTransform, from_functions

@@ -17,7 +17,7 @@ from calibrant.estimators.networks import fit_networks
 from calibrant.estimators.pool import Pool
 from calibrant.estimators.strength import Trained, choose_strength, measures, sweep
 from calibrant.metrics.calibration import calibration_error
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid
 from calibrant.training import DivergedError, History
 
 Make = Callable[..., CalibratedRegressor]

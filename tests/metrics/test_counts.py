@@ -20,7 +20,7 @@ from calibrant.metrics._keys import group_rows
 from calibrant.metrics.calibration import expected_calibration_error
 from calibrant.metrics.conditional import _distinct_columns
 from calibrant.metrics.miscalibration import integrated_squares
-from calibrant.metrics.target_grid import TargetGrid, _surely_continuous, detect_grid
+from calibrant.metrics.pit import TargetGrid, _surely_continuous, detect_grid
 from calibrant.metrics.variance import spread_bins
 from calibrant.regularizers.divergences import cramer_von_mises
 

@@ -11,7 +11,7 @@ from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.calibration import calibration_error, expected_calibration_error
 from calibrant.metrics.distribution_calibration import distribution_calibration
 from calibrant.metrics.noise import noise_floor
-from calibrant.metrics.target_grid import GriddedTargetWarning
+from calibrant.metrics.pit import GriddedTargetWarning
 
 
 def predictions(

@@ -17,8 +17,8 @@ from calibrant.metrics import METRICS
 from calibrant.metrics.comparison import compare_rows
 from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.noise import noise_floor
+from calibrant.metrics.pit import GriddedTargetWarning
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.metrics.target_grid import GriddedTargetWarning
 
 
 def make(n: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor]:

@@ -25,10 +25,9 @@ from calibrant.metrics.noise import (
     floor_after_recalibration,
     noise_floor,
 )
-from calibrant.metrics.pit import pit_values
+from calibrant.metrics.pit import TargetGrid, pit_values
 from calibrant.metrics.predictive_noise import predictive_noise_floor
 from calibrant.metrics.spread_noise import spread_noise_floors
-from calibrant.metrics.target_grid import TargetGrid
 from calibrant.metrics.variance import ence, uce
 from calibrant.regularizers.divergences import cramer_von_mises, cumulative_kl
 

@@ -10,11 +10,12 @@ from scipy.stats import binom, kstest
 from calibrant._checks import InputError
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.normal import Gaussian
-from calibrant.metrics.pit import material_grid, pit_values
-from calibrant.metrics.target_grid import (
+from calibrant.metrics.pit import (
     GriddedTargetWarning,
     TargetGrid,
     detect_grid,
+    material_grid,
+    pit_values,
 )
 
 

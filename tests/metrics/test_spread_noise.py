@@ -12,6 +12,7 @@ from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics._counts import torch_generator
+from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.spread_noise import (
     _normal_square,
     _relative_moments,
@@ -19,7 +20,6 @@ from calibrant.metrics.spread_noise import (
     _values_of_rows,
     spread_noise_floors,
 )
-from calibrant.metrics.target_grid import TargetGrid
 from calibrant.metrics.variance import spread_bins
 
 N = 25_000

@@ -11,6 +11,7 @@ from calibrant import Empirical, Gaussian, InputError
 from calibrant.metrics import METRICS, streaming
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.coverage import coverage
+from calibrant.metrics.pit import GriddedTargetWarning, TargetGrid
 from calibrant.metrics.streaming import (
     StreamingCalibrationError,
     StreamingCoverage,
@@ -18,7 +19,6 @@ from calibrant.metrics.streaming import (
     StreamingNLL,
     _Streaming,
 )
-from calibrant.metrics.target_grid import GriddedTargetWarning, TargetGrid
 
 UNITS = TargetGrid(step=1)
 EVERY = pytest.mark.parametrize(

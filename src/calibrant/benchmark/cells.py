@@ -28,8 +28,7 @@ from calibrant.metrics.calibration import (
 )
 from calibrant.metrics.conditional import calibration_by
 from calibrant.metrics.coverage import coverage
-from calibrant.metrics.pit import recorded_pit
-from calibrant.metrics.target_grid import detect_grid
+from calibrant.metrics.pit import detect_grid, recorded_pit
 from calibrant.recalibration.maps import IsotonicRecalibrator
 
 __all__ = ["run_job"]

@@ -33,7 +33,7 @@ from calibrant.estimators.pool import (
     stacked_normal,
     usual_disagreement,
 )
-from calibrant.metrics.target_grid import detect_grid
+from calibrant.metrics.pit import detect_grid
 
 __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 

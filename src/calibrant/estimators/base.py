@@ -17,8 +17,8 @@ from calibrant._checks import ArrayLike, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators.folds import Blocks, Labels, linked_rows
 from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.pit import TargetGrid, detect_grid
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.metrics.target_grid import TargetGrid, detect_grid
 
 __all__ = [
     "DistributionRegressor",

@@ -33,7 +33,7 @@ from calibrant.estimators.networks import FARTHEST, Networks
 from calibrant.estimators.pool import pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor, Fitted
 from calibrant.files import replace_file
-from calibrant.learners.heads import (
+from calibrant.learners.mlp import (
     LEAST_SPREAD,
     GaussianHead,
     GaussianMixtureHead,

@@ -28,8 +28,7 @@ from calibrant.distributions.normal import (
     normal_score,
 )
 from calibrant.estimators.folds import Design, Labels
-from calibrant.metrics.pit import recorded_pit
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid, recorded_pit
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
 

@@ -38,7 +38,7 @@ from calibrant.estimators.pool import (
 )
 from calibrant.estimators.strength import StrengthPath, Trained, sweep
 from calibrant.learners import HEADS, NETWORKS
-from calibrant.metrics.target_grid import detect_grid
+from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
 from calibrant.training import EpochState, Recipe

@@ -1,7 +1,7 @@
 """Networks that predict: features ``(n, d)`` to a distribution for each row.
 
 To add one: one class in ``ensembles.py``, one line in ``NETWORKS``. A head turns the
-last layer's numbers into a distribution: one class in ``heads.py``, one line in
+last layer's numbers into a distribution: one class in ``mlp.py``, one line in
 ``HEADS``.
 """
 
@@ -19,10 +19,10 @@ __all__ = ["HEADS", "NETWORKS"]
 HEADS: "Table[Callable[..., Head]]" = Table(
     "head",
     {
-        "gaussian": f"{__name__}.heads:GaussianHead",
-        "laplace": f"{__name__}.heads:LaplaceHead",
-        "student_t": f"{__name__}.heads:StudentTHead",
-        "gaussian_mixture": f"{__name__}.heads:GaussianMixtureHead",
+        "gaussian": f"{__name__}.mlp:GaussianHead",
+        "laplace": f"{__name__}.mlp:LaplaceHead",
+        "student_t": f"{__name__}.mlp:StudentTHead",
+        "gaussian_mixture": f"{__name__}.mlp:GaussianMixtureHead",
     },
 )
 

@@ -9,8 +9,7 @@ from calibrant._checks import InputError
 from calibrant.contracts import Head
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import pool
-from calibrant.learners.heads import GaussianHead
-from calibrant.learners.mlp import MLPStack, PiecewiseLinear, random_bytes
+from calibrant.learners.mlp import GaussianHead, MLPStack, PiecewiseLinear, random_bytes
 
 __all__ = ["DeepEnsemble", "MCDropout"]
 

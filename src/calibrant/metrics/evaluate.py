@@ -29,10 +29,9 @@ from calibrant.metrics.noise import (
     debiased_calibration_error,
     noise_floor,
 )
-from calibrant.metrics.pit import material_grid, recorded_pit
+from calibrant.metrics.pit import TargetGrid, material_grid, recorded_pit
 from calibrant.metrics.scorecard import Measure, Scorecard
 from calibrant.metrics.spread_noise import spread_noise_floors
-from calibrant.metrics.target_grid import TargetGrid
 from calibrant.scores import SCORES
 
 __all__ = ["evaluate"]

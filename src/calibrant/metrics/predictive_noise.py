@@ -18,7 +18,7 @@ from calibrant.metrics.noise import (
     floor_from_draws,
     metric_name,
 )
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid
 from calibrant.regularizers.divergences import cramer_von_mises, cumulative_kl
 
 __all__ = ["predictive_noise_floor"]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from calibrant.metrics.comparison import Comparison, compare_rows
 from calibrant.metrics.conditional import GroupCalibration, WorstGroup
 from calibrant.metrics.distribution_calibration import DistributionCalibration
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from calibrant.distributions.empirical import Empirical
 from calibrant.metrics._counts import Floats, check_draws, torch_generator
 from calibrant.metrics._rows import spread_of
 from calibrant.metrics.noise import NoiseFloor, floor_from_draws
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.variance import (
     SpreadBins,
     ence_of,

@@ -24,8 +24,7 @@ from calibrant.metrics._levels import (
 from calibrant.metrics._rows import no_nan, rows
 from calibrant.metrics.calibration import Reduction, reduce_gaps
 from calibrant.metrics.coverage import covered
-from calibrant.metrics.pit import pit_values, recorded_pit
-from calibrant.metrics.target_grid import TargetGrid
+from calibrant.metrics.pit import TargetGrid, pit_values, recorded_pit
 from calibrant.scores import Prediction, crps, nll
 
 try:

@@ -15,8 +15,8 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.mixture import Mixture
 from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.estimators.pool import fit_recorded, fresh_recalibrator
+from calibrant.metrics.pit import TargetGrid, detect_grid
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.metrics.target_grid import TargetGrid, detect_grid
 from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own.page import write_own_page
 from calibrant.tables import (

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.metrics.target_grid import TargetGrid
 from calibrant.metrics.verdict import fault_words
 from calibrant.report.own.advice import Advice, advice
 from own_contents import N, card_of, gridded, of_law, with_group

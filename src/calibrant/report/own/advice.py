@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from calibrant.metrics.bands import coverage_range, rows_for_coverage
 from calibrant.metrics.conditional import WorstGroup
+from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.metrics.target_grid import TargetGrid
 from calibrant.metrics.verdict import (
     MATERIAL,
     Diagnosis,
