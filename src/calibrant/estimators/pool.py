@@ -5,6 +5,7 @@ regressor. Its out-of-fold distributions are those of rows that it has not seen.
 """
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -54,14 +55,18 @@ _MOST_POOLS = 12
 # Of the disagreement in the pooled variance: its weight, the members that its prior
 # counts for, and the fewest that know of it.
 _DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
+# A disagreement below this share of the members' own variance is rounding.
+_LEAST_RATIO = 1e-9
 # Beyond this float64 has no tail probability.
 _FARTHEST_SCORE = 37.0
 
 
 def usual_disagreement(members: Gaussian, unseen: Labels) -> float | None:
-    r"""Mean over rows of the variance between unseen members over their own.
+    r"""Geometric mean over rows of the variance between unseen members over their own.
 
-    None for pools of fewer than four: they know too little of it.
+    None for pools of fewer than four: they know too little of it. The mean of the
+    logarithm of a chi-square variable is taken off, as in Smyth 2004: a few members
+    show less than their geometric mean would be if there were many.
 
     Parameters
     ----------
@@ -74,13 +79,17 @@ def usual_disagreement(members: Gaussian, unseen: Labels) -> float | None:
     --------
     >>> members = Gaussian([[0.0], [0.0], [2.0], [2.0]], 1.0)
     >>> usual_disagreement(members, np.array([[0], [1], [2], [3]]))
-    1.3333333333333333
+    1.92...
     """
     if len(unseen) < FEWEST_POOLED:
         return None
     rows = np.arange(unseen.shape[1])
-    between = members.mean[unseen, rows].var(0)
-    return float((between / members.variance[unseen, rows].mean(0)).mean())
+    between = members.mean[unseen, rows].double().var(0)
+    ratio = between / members.variance[unseen, rows].double().mean(0)
+    half = torch.tensor((len(unseen) - 1) / 2, dtype=torch.float64)
+    # Members that agree to the last digit, as linear models may, count as little.
+    few = ratio.clamp_min(_LEAST_RATIO).log().mean() - half.digamma() + half.log()
+    return float(few.exp())
 
 
 def pooled_normal(
@@ -251,10 +260,14 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
     sizes = range(min(2, count - 1) or 1, count + 1)
     averages = []
     for size in sizes:
-        pools = list(combinations(range(count), size))
-        if len(pools) > _MOST_POOLS:
-            kept = np.random.default_rng(0).permutation(len(pools))[:_MOST_POOLS]
-            pools = [pools[place] for place in kept]
+        if math.comb(count, size) <= _MOST_POOLS:
+            pools = list(combinations(range(count), size))
+        else:
+            random = np.random.default_rng(0)
+            pools = [
+                tuple(random.permutation(count)[:size].tolist())
+                for _ in range(_MOST_POOLS)
+            ]
         scores = [pool.scores(chosen, seed, spread) for chosen in pools]
         averages.append(torch.stack(scores).mean(0))
     found = averages[-1]
