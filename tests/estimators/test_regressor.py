@@ -795,3 +795,27 @@ def test_too_few_rows_and_no_recalibrator_are_refused(
     with pytest.raises(InputError, match="made without a recalibrator"):
         plain.refresh(x, y)
     assert plain.refresh(x, y, recalibrator="beta").recalibrator == "beta"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"recalibrate_on": "auto", "recalibrator": "auto"},
+            "25 networks, 5 for each row that have not seen it; map beta, from 60 rows "
+            "out of fold.",
+        ),
+        (
+            {"recalibrate_on": "held_out", "recalibrator": RECALIBRATORS["beta"]()},
+            "5 networks; map your own, from 12 rows that were held out.",
+        ),
+        (
+            {"recalibrate_on": "train", "recalibrator": "smooth", "members": 1},
+            "1 network; map smooth, from 60 rows that they learned from too.",
+        ),
+        ({"recalibrate_on": None, "recalibrator": None}, "5 networks; no map."),
+    ],
+)
+def test_the_plan_says_what_was_chosen(settings: dict[str, Any], words: str) -> None:
+    model = CalibratedRegressor(epochs=1, hidden=(4,), random_state=0, **settings)
+    assert model.fit(X, Y).plan_ == words

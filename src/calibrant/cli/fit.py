@@ -226,6 +226,7 @@ def _tell(done: "TableFit", voice: Voice) -> None:
         voice.card(done.card)
         voice.say(done.accuracy())
     voice.say(done.words())
+    voice.say(f"Trained: {done.model.regressor.plan_}")
     voice.say(f"Model:  {done.folder}")
     if done.page is not None:
         voice.say(f"Report: {done.page}")

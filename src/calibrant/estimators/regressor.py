@@ -214,6 +214,9 @@ class CalibratedRegressor(DistributionRegressor):
         Curves of the training, a list of ``History``.
     fitted_parameters_
         All settings that it was fitted with, the options among them.
+    plan_
+        How many networks were trained and what the map learned from, in words. A
+        loaded model has none.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -459,9 +462,9 @@ class CalibratedRegressor(DistributionRegressor):
         members, histories, pool = trained
         if any(history.interrupted and not history.loss for history in histories):
             raise KeyboardInterrupt  # not one epoch: there is no best model so far
-        recalibrator = fit_map(
-            pool, self._recalibrator(len(design.calibration)), seed=seed
-        )
+        chosen = self._recalibrator(len(design.calibration))
+        recalibrator = fit_map(pool, chosen, seed=seed)
+        self.plan_ = _plan(design, chosen if recalibrator is not None else None)
         if design.unseen is not None and table.blocks.time is None:
             warn_of_order(pool.pit(0), table.blocks.labels)
         self.strength_, self.history_ = strength, histories
@@ -718,6 +721,22 @@ class CalibratedRegressor(DistributionRegressor):
         }
         names = [name for name in Recipe.names() if name not in own]
         return Recipe(**own, **{name: settings[name] for name in names})
+
+
+def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
+    """Say how many networks there are and what their map learned from."""
+    count, rows = len(design.rows), len(design.calibration)
+    trained = f"{count:,} network{'s' if count > 1 else ''}"
+    if design.unseen is not None:
+        trained += f", {len(design.unseen)} for each row that have not seen it"
+    if recalibrator is None:
+        return f"{trained}; no map."
+    name = recalibrator if isinstance(recalibrator, str) else "your own"
+    seen = any(np.isin(design.calibration[:1], part)[0] for part in design.rows)
+    kind = "out of fold" if design.unseen is not None else "that were held out"
+    if design.unseen is None and seen:
+        kind = "that they learned from too"
+    return f"{trained}; map {name}, from {rows:,} rows {kind}."
 
 
 def _strengths(settings: Mapping[str, Any]) -> list[float]:

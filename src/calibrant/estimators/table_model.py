@@ -288,6 +288,7 @@ def settings_of(
             "Strength of the regularizer": f"{strength:g}",
             "Settings": ", ".join(f"{n}={v}" for n, v in changed) or "the defaults",
             "Epochs": about.get("epochs"),
+            "Trained": about.get("plan"),
             "Line in time": trend,
             "Versions": ", ".join(f"{n} {v}" for n, v in versions),
         }

@@ -62,6 +62,7 @@ def how_made(
         "command": command,
         "changed": _changed(regressor),
         "epochs": max(len(each.loss) for each in regressor.history_),
+        "plan": regressor.plan_,
         "interrupted": any(each.interrupted for each in regressor.history_),
         "versions": versions(),
     }
