@@ -36,7 +36,6 @@ __all__ = [
     "integrated_crps",
     "level_rule",
     "moments",
-    "refuse_gradient",
     "solve_increasing",
     "tail_quantile",
     "with_implicit_gradient",
@@ -80,39 +79,6 @@ def by_rows(
 # Gradients.
 
 
-class _Refused(torch.autograd.Function):
-    """A value that depends on parameters by which it cannot be differentiated."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        value: Tensor,
-        text: str,
-        *parameters: Tensor,  # noqa: ARG004
-    ) -> Tensor:
-        ctx.text = text
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ANN401, ARG004
-        raise UnsupportedError(ctx.text)
-
-
-def refuse_gradient(value: Tensor, parameters: list[Tensor], text: str) -> Tensor:
-    """Return ``value``, whose backward pass raises if a parameter asks for it.
-
-    The forward pass must work: most predictions are measured, not trained, with their
-    graph still attached.
-    """
-    learned = [parameter for parameter in parameters if parameter.requires_grad]
-    if not learned or not torch.is_grad_enabled():
-        return value
-    result: Tensor = _Refused.apply(  # type: ignore[no-untyped-call]
-        value, text, *learned
-    )
-    return result
-
-
 class _ImplicitGradient(torch.autograd.Function):
     """A root with the derivative of the implicit function theorem."""
 
@@ -120,10 +86,10 @@ class _ImplicitGradient(torch.autograd.Function):
     def forward(
         ctx: Any,  # noqa: ANN401
         root: Tensor,
-        gap: Tensor,
+        gap: Tensor,  # noqa: ARG004
         slope: Tensor,
     ) -> Tensor:
-        ctx.save_for_backward(gap, slope)
+        ctx.save_for_backward(slope)
         return root.clone()
 
     @staticmethod
@@ -131,17 +97,12 @@ class _ImplicitGradient(torch.autograd.Function):
         ctx: Any,  # noqa: ANN401
         *gradients: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        gap, slope = ctx.saved_tensors
-        # torch's once_differentiable is not enough: it takes the slope for a constant
-        # if the gradient that comes in is one, and a second derivative lacks a term.
-        slope = refuse_gradient(
-            slope,
-            [gap],
-            "only first derivatives are known of quantiles that are roots of a cdf. "
-            "Use create_graph=False, or a distribution whose formulas torch "
-            "differentiates twice, as Gaussian.",
-        )
-        return None, -gradients[0] / slope, None
+        if torch.is_grad_enabled():  # the slope would pass for a constant
+            raise UnsupportedError(
+                "only first derivatives are known of quantiles that are roots of a "
+                "cdf. Use create_graph=False, or a distribution as Gaussian."
+            )
+        return None, -gradients[0] / ctx.saved_tensors[0], None
 
 
 def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:

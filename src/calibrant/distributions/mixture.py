@@ -13,7 +13,6 @@ from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import (
     by_rows,
     integrated_crps,
-    refuse_gradient,
     tail_quantile,
 )
 from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
@@ -315,8 +314,8 @@ class Mixture(AbstractDistribution):
     ``mean`` and ``variance`` are as exact as the components' own, and infinite or NaN
     where that of a component with a weight above 0 is. Quantiles are roots of the cdf
     between the components' quantiles, found in float64; they carry first derivatives.
-    If a component lacks something (samples have no density), so does the mixture, and
-    its error says what.
+    If a component lacks something, so does the mixture: with samples among them there
+    is neither a density nor a gradient of quantiles and crps.
 
     ``crps`` is an integral over values on 64 panels of each row, which end at the jumps
     and bends of the components as far as these are few. Its error is below 1e-6
@@ -512,14 +511,6 @@ class Mixture(AbstractDistribution):
         atom = self._at_atom(found)
         if atom is not None:  # which does not move
             found = torch.where(atom, found.detach(), found)
-        if learned and not dense:
-            found = refuse_gradient(
-                found,
-                [tail, *(part._like for part in parts)],
-                "the quantile of a mixture has a derivative only if each component has "
-                "a density, and samples have none. Put a normal distribution around "
-                "each sample (GaussianMixture).",
-            )
         if inside.all():
             return found
         level = torch.where(below, 0.0, 1.0).to(self.dtype)
@@ -556,14 +547,7 @@ class Mixture(AbstractDistribution):
                     f"{int(missing.sum())} rows of a {type(inner).__name__} is not. "
                     "Score with log_prob."
                 )
-        found = integrated_crps(self, value, known=True).to(self.dtype)
-        return refuse_gradient(
-            found,
-            [p._like for p in self.components if _has_lost_gradient(p, value)],
-            "the crps of a mixture is an integral of cdfs, and that of samples is a "
-            "step function without a gradient. Put a normal distribution around each "
-            "sample (GaussianMixture), or train on the crps of Empirical itself.",
-        )
+        return integrated_crps(self, value, known=True).to(self.dtype)
 
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None
@@ -578,13 +562,6 @@ class Mixture(AbstractDistribution):
             above = uniform >= bounds[number - 1] if number else uniform >= 0
             result = torch.where(above, drawn, result)
         return result
-
-
-def _has_lost_gradient(distribution: AbstractDistribution, value: Tensor) -> bool:
-    """Tell whether the cdf forgets that its distribution is trained."""
-    if not (distribution._like.requires_grad and torch.is_grad_enabled()):
-        return False
-    return not distribution._cdf(value.detach()).requires_grad
 
 
 def _checked(
