@@ -16,7 +16,13 @@ from calibrant._checks import (
 )
 from calibrant.contracts import PitValues, UnitMap
 
-__all__ = ["AbstractDistribution", "compact", "joint_shape", "same_value"]
+__all__ = [
+    "AbstractDistribution",
+    "FromBothTails",
+    "compact",
+    "joint_shape",
+    "same_value",
+]
 
 # Quantiles that are asked for at once.
 _AT_ONCE = 1_000_000
@@ -275,6 +281,20 @@ class AbstractDistribution(ABC):
     def __repr__(self) -> str:
         shape = tuple(self.batch_shape)
         return f"{type(self).__name__}(batch_shape={shape}, dtype={self.dtype})"
+
+
+class FromBothTails(AbstractDistribution, ABC):
+    """A distribution that finds quantiles in float64 by :meth:`_quantile_at`."""
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        wide = level.double()
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(wide, rest).to(self.dtype)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        wide = survival.double()
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(rest, wide).to(self.dtype)
 
 
 def joint_shape(shape: torch.Size, batch_shape: torch.Size) -> torch.Size:

@@ -15,7 +15,12 @@ from calibrant.distributions._numerics import (
     integrated_crps,
     tail_quantile,
 )
-from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
+)
 from calibrant.distributions.normal import (
     Gaussian,
     location_and_scale,
@@ -88,7 +93,7 @@ def _joined(
     )
 
 
-class GaussianMixture(AbstractDistribution):
+class GaussianMixture(FromBothTails):
     r"""Mixture of normals :math:`\sum_j w_j \mathcal{N}(\mu_j, \sigma_j^2)`.
 
     The components (members of an ensemble, passes of dropout) are the FIRST axis.
@@ -199,15 +204,6 @@ class GaussianMixture(AbstractDistribution):
         means, stddevs, weights = self._against(value)
         return _log_sum(weights, log_scaled_density(value - means, stddevs))
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        return self._quantile_at(level, 1 - level).to(self._asked(level))
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._quantile_at(1 - survival, survival).to(self._asked(survival))
-
-    def _asked(self, level: Tensor) -> torch.dtype:
-        return torch.promote_types(level.dtype, self.dtype)
-
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)
         levels = (part.double().expand(shape) for part in (cdf, survival))
@@ -299,7 +295,7 @@ def _normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
     return mean * torch.erf(_SQRT_HALF * z) + peak
 
 
-class Mixture(AbstractDistribution):
+class Mixture(FromBothTails):
     r"""The distribution with cdf :math:`\sum_k w_k F_k(y)`, for each row.
 
     The components may be of any family, and of several: normal, Student's t, or
@@ -474,14 +470,6 @@ class Mixture(AbstractDistribution):
                 for log, atom in zip(logs, atoms, strict=True)
             ]
         return self._log_average(logs)
-
-    def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        return self._quantile_at(wide, 1 - wide).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        return self._quantile_at(1 - wide, wide).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)

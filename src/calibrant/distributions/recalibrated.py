@@ -6,7 +6,12 @@ from torch import Tensor
 from calibrant._checks import UnsupportedError, pit_from_cdf
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions._numerics import level_rule
-from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
+)
 from calibrant.distributions.derived import DerivedDistribution, log_between
 from calibrant.distributions.normal import Gaussian
 
@@ -18,7 +23,7 @@ _LEAST = 1e-300
 _FEW = 100
 
 
-class Recalibrated(DerivedDistribution):
+class Recalibrated(FromBothTails, DerivedDistribution):
     r"""The distribution with cdf :math:`R(F(y))`, for each row.
 
     :math:`F` is the given cdf and :math:`R` an increasing map of [0, 1] onto itself,
@@ -128,9 +133,6 @@ class Recalibrated(DerivedDistribution):
         before = self._base._pit_before(value)
         return None if before is None else self.unit_map.forward(before)
 
-    def _atoms(self) -> Tensor | None:
-        return self._base._atoms()
-
     def _kinks(self) -> Tensor | None:
         kinks, knots = self._base._kinks(), self.unit_map.knots[1:-1].double()
         if self._searched or not 0 < len(knots) <= _FEW:
@@ -169,16 +171,6 @@ class Recalibrated(DerivedDistribution):
             PitValues(*(torch.where(atom, other, own) for own, other in pairs))
         )
         return torch.where(atom, jump, density + slope)
-
-    def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(wide, rest).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(rest, wide).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)
