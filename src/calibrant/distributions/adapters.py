@@ -130,9 +130,6 @@ class TorchDistribution(AbstractDistribution):
         # Rounding of torch's formulas must not leave [0, 1].
         return torch.where(value <= low, 0.0, above).clamp(0, 1)
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return 1 - self._cdf(value)
-
     def _pit(self, value: Tensor) -> PitValues:
         return pit_from_cdf(self._cdf(value))
 
@@ -449,9 +446,6 @@ class CdfDistribution(AbstractDistribution):
 
     def _pit(self, value: Tensor) -> PitValues:
         return pit_from_cdf(self._cdf(value))
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return 1 - self._cdf(value)
 
     def _pit_before(self, value: Tensor) -> PitValues:
         # Whether it has atoms is not known.

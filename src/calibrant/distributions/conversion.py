@@ -220,18 +220,7 @@ def _normal_parts(
         return mean, distribution.stddev[None], torch.ones_like(mean)
     if isinstance(distribution, GaussianMixture):
         return distribution.means, distribution.stddevs, distribution.weights
-    if not isinstance(distribution, Mixture):
-        return None
-    parts = []
-    for component, weight in zip(
-        distribution.components, distribution.weights, strict=True
-    ):
-        inner = _normal_parts(component)
-        if inner is None:
-            return None
-        parts.append((*inner[:2], inner[2] * weight))
-    means, stddevs, weights = (torch.cat(part) for part in zip(*parts, strict=True))
-    return means, stddevs, weights
+    return None
 
 
 def rescaled(

@@ -98,10 +98,7 @@ class DerivedDistribution(AbstractDistribution, ABC):
         return self._moments()[1].to(self.dtype)
 
     def _moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance, in float64, computed once.
-
-        With a graph they are made anew: a graph serves one backward pass only.
-        """
+        """Mean and variance, in float64, computed once unless with a graph."""
         if self._kept is not None:
             return self._kept
         found = moments(self)
@@ -131,10 +128,8 @@ def _on_bounds(value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> 
 def log_between(low: PitValues, high: PitValues) -> Tensor:
     """Logarithm of the probability between two values; ``-inf`` if there is none.
 
-    NaN, from a diverged model, gives NaN.
-
-    Shape: both ``(..., n)``, or such that broadcast. Below the median it is a
-    difference of cdfs, above it of survivals, around it what both tails leave.
+    Below the median it is a difference of cdfs, above it of survivals, around it what
+    both tails leave. NaN, from a diverged model, gives NaN.
     """
     lower = _log_difference(high.log_cdf, low.log_cdf)
     upper = _log_difference(low.log_survival, high.log_survival)
@@ -191,18 +186,12 @@ class Transformed(_Moved):
         Q_Y(p) = g^{-1}(Q_Z(p)), \qquad
         \log f_Y(y) = \log f_Z(g(y)) + \log g'(y) .
 
-    The likelihood is exact, and comparable with that of models that were trained
-    without the transform. Outside of the support of g the cdf is 0 or 1 and
-    ``log_prob`` is ``-inf``.
+    Outside of the support of g the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
 
     ``mean``, ``variance`` and ``crps`` are integrals over levels as in
-    :class:`Recalibrated`. For a normal distribution under ``log``, with
-    :math:`\sigma` the standard deviation of the logarithm, their relative error is
-    below 1e-6 for :math:`\sigma \le 8` (mean and crps) and :math:`\sigma \le 4`
-    (variance). What lies in tails below 2e-38 is put there, which makes heavier ones
-    too small. A moment whose integrand does not even fall there is ``inf``: every
-    moment of Student's t under ``log`` (up to 100 degrees of freedom), the mean of a
-    Laplace distribution of scale 1 or more. ``crps`` then raises.
+    :class:`Recalibrated`, for a normal distribution under ``log`` with a relative error
+    below 1e-6 up to a standard deviation of 8 (variance: 4). A moment that runs off, as
+    that of Student's t under ``log``, is ``inf``, and ``crps`` raises.
 
     Parameters
     ----------
@@ -311,21 +300,13 @@ class Truncated(FromBothTails, DerivedDistribution):
         \log f_T(y) = \log f(y) - \log(F(b) - F(a))
 
     for :math:`a \le y \le b`; outside the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
-    All differences are taken in the tail where they are not rounded, so an interval
-    far out in a tail is as precise as any. An atom on a bound (samples) belongs to the
-    interval.
-
-    Where the base has no mass inside that floats can tell from 0, all of it is put at
-    the bound that is nearest to the base: the cdf is a step there, and ``log_prob`` is
-    ``inf`` at the bound and ``-inf`` elsewhere. Quantiles, moments and samples are at
-    that bound as soon as the mass is below 1e-300, while ``cdf`` and ``log_prob``
-    follow the base as far as the logarithms of its tails do.
+    An interval far out in a tail is as precise as any, and an atom on a bound belongs
+    to it. Where the base has no mass inside that floats can tell from 0, all of it is
+    put at the nearest bound, where ``log_prob`` is ``inf``.
 
     ``mean``, ``variance`` and ``crps`` are integrals as in :class:`Recalibrated`: below
     1e-6 standard deviations off for smooth distributions, 1e-4 for quantile tables, and
-    some 1e-3 for samples, whose steps have no common levels once rows are cut
-    differently. A moment that is infinite on a side without a bound, as the mean of
-    Student's t with one degree of freedom, is so here; ``crps`` then raises.
+    some 1e-3 for samples.
 
     Parameters
     ----------
@@ -467,9 +448,7 @@ class Censored(_Moved):
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
     bound ``log_prob`` is the logarithm of a probability, elsewhere that of a density
     (Tobin 1958), so a mean over both is a proper score, but no likelihood per unit.
-    Distributions that are built on this one (``Recalibrated``, ``Transformed``,
-    ``Truncated``, ``Mixture``) do the same: at an atom ``log_prob`` is the logarithm of
-    the jump of the cdf.
+    Distributions that are built on this one do the same.
 
     Parameters
     ----------

@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -35,6 +34,8 @@ __all__ = ["GaussianMixture", "Mixture", "weights_like"]
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
+#: What a sum of weights may be off, which half precision needs.
+_ROUNDING = 4e-3
 
 
 def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
@@ -50,25 +51,15 @@ def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
         )
     total = given.sum(0)
     off = (total - 1).abs().max() if given.numel() else given.new_zeros(())
-    rounding = max(torch.finfo(means.dtype).eps ** 0.5, 4 * _precision(weights))
-    if (given < 0).any() or off > rounding:
+    if (given < 0).any() or off > _ROUNDING:
         raise InputError(
             "weights must be at least 0 and sum to 1 over the first axis, the smallest "
             f"is {given.min().item():.4g} and a sum is off by {off.item():.4g}. Use "
             "softmax(raw, dim=0), or weights / weights.sum(0)."
         )
-    # What is left is rounding (half precision under autocast), not a wrong weight.
     given = given / total
     room = given.reshape(members, *[1] * (means.ndim - given.ndim), *given.shape[1:])
     return room.expand(means.shape)
-
-
-def _precision(weights: ArrayLike) -> float:
-    """Distance of 1 to the next number in the type that weights came in."""
-    if isinstance(weights, Tensor):
-        return torch.finfo(weights.dtype).eps
-    given = np.asarray(weights).dtype
-    return float(np.finfo(given).eps) if given.kind == "f" else 0.0
 
 
 def _log_sum(weights: Tensor, logs: Tensor) -> Tensor:
@@ -178,12 +169,6 @@ class GaussianMixture(FromBothTails):
         shape = (len(self.means), *extra, *self.batch_shape)
         means, stddevs = self.means.reshape(shape), self.stddevs.reshape(shape)
         return means, stddevs, self.weights.reshape(shape)
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._tails(value)[0]
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._tails(value)[1]
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         means, stddevs, weights = self._against(value)
@@ -307,16 +292,13 @@ class Mixture(FromBothTails):
         \sigma^2 = \sum_k w_k \bigl(\sigma_k^2 + (\mu_k - \mu)^2\bigr), \qquad
         \log f(y) = \log \sum_k w_k f_k(y) .
 
-    ``mean`` and ``variance`` are as exact as the components' own, and infinite or NaN
-    where that of a component with a weight above 0 is. Quantiles are roots of the cdf
-    between the components' quantiles, found in float64; they carry first derivatives.
+    Quantiles are roots of the cdf, found in float64; they carry first derivatives.
     If a component lacks something, so does the mixture: with samples among them there
     is neither a density nor a gradient of quantiles and crps.
 
-    ``crps`` is an integral over values on 64 panels of each row, which end at the jumps
-    and bends of the components as far as these are few. Its error is below 1e-6
+    ``crps`` is an integral over values and needs finite means. Its error is below 1e-6
     standard deviations for smooth components, 1e-4 through maps with many kinks, and
-    1e-3 for hundreds of samples. It needs finite means.
+    1e-3 for hundreds of samples.
 
     Parameters
     ----------
@@ -407,12 +389,6 @@ class Mixture(FromBothTails):
         extra = (1,) * (parts.ndim - self.weights.ndim)
         shape = (len(parts), *extra, *self.batch_shape)
         return _log_sum(self.weights.reshape(shape), parts)
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._share(part._cdf(value) for part in self.components)
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._share(part._survival(value) for part in self.components)
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         cdf, survival = zip(*(p._tails(value) for p in self.components), strict=True)
@@ -565,13 +541,12 @@ def _checked(
     given = tuple(components)
     if not given:
         raise InputError("components must hold at least one distribution, got none.")
-    for number, part in enumerate(given):
-        if not isinstance(part, AbstractDistribution):
-            raise InputError(
-                "components must be distributions of calibrant, got components"
-                f"[{number}] of type {type(part).__name__}. Convert it with "
-                "as_distribution."
-            )
+    odd = [type(p).__name__ for p in given if not isinstance(p, AbstractDistribution)]
+    if odd:
+        raise InputError(
+            f"components must be distributions of calibrant, got {odd}. Convert them "
+            "with as_distribution."
+        )
     shapes = [tuple(part.batch_shape) for part in given]
     if len(set(shapes)) > 1:
         raise InputError(
