@@ -134,10 +134,7 @@ class TorchDistribution(AbstractDistribution):
         return pit_from_cdf(self._cdf(value))
 
     def _cdf_inside(self, value: Tensor) -> Tensor:
-        """Ask torch, but not for derivatives where the cdf is 0 or 1.
-
-        There they are often 0 times infinity, hence NaN.
-        """
+        """Ask torch, but not for derivatives where the cdf is 0 or 1: often NaN."""
         try:
             found = self._given.cdf(value)
         except NotImplementedError:
@@ -305,11 +302,8 @@ class ScipyDistribution(AbstractDistribution):
     def __getitem__(self, rows: slice | Tensor) -> "ScipyDistribution":
         """Select rows of the first batch axis."""
         try:
-            family, args, named = (
-                self._frozen.dist,
-                self._frozen.args,
-                self._frozen.kwds,
-            )
+            frozen = self._frozen
+            family, args, named = frozen.dist, frozen.args, frozen.kwds
         except AttributeError:
             raise UnsupportedError(
                 f"{type(self._frozen).__name__} cannot select rows: it is not frozen "

@@ -311,8 +311,7 @@ def same_value(value: Tensor, place: Tensor) -> Tensor:
 def compact(values: Tensor) -> Tensor:
     """Shrink the axes along which an expanded tensor only repeats itself to 1.
 
-    The levels of ``quantiles`` are the same for all rows: what is computed from them
-    alone need not be computed again for each row.
+    What is computed from the levels of all rows need not be computed for each.
     """
     for axis, stride in enumerate(values.stride()):
         if stride == 0 and values.shape[axis] > 1:

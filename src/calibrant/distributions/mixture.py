@@ -541,7 +541,10 @@ def _checked(
     given = tuple(components)
     if not given:
         raise InputError("components must hold at least one distribution, got none.")
-    odd = [type(p).__name__ for p in given if not isinstance(p, AbstractDistribution)]
+    kinds = (type(part) for part in given)
+    odd = [
+        kind.__name__ for kind in kinds if not issubclass(kind, AbstractDistribution)
+    ]
     if odd:
         raise InputError(
             f"components must be distributions of calibrant, got {odd}. Convert them "
