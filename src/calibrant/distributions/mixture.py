@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -538,7 +539,7 @@ def _checked(
             f"{components!r}. The mixture over its first batch axis is "
             "pool(distribution)."
         )
-    given = tuple(components)
+    given: tuple[Any, ...] = tuple(components)
     if not given:
         raise InputError("components must hold at least one distribution, got none.")
     kinds = (type(part) for part in given)
