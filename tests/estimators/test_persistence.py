@@ -296,6 +296,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "cut-first-at-nothing": (lambda s: s.update(cut_first=True), "'cut_first'"),
     "too-few-names": (lambda s: s.update(feature_names=["a"]), "'feature_names'"),
     "names-of-numbers": (lambda s: s.update(feature_names=[1, 2]), "'feature_names'"),
+    "names-of-text": (lambda s: s.update(feature_names="ab"), "'feature_names'"),
     "strength-of-text": (lambda s: s.update(strength="x"), "'strength'"),
     "strength-below-0": (lambda s: s.update(strength=-1.0), "'strength'"),
     "no-strength": (lambda s: s.update(strength=None), "'strength'"),

@@ -3,6 +3,7 @@
 import math
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -226,7 +227,7 @@ def _is_count(value: Any, _: Any = None) -> bool:  # noqa: ANN401
     return type(value) is int and value >= 1
 
 
-def _is_number(value: Any, most: float = math.inf) -> bool:  # noqa: ANN401
+def _is_number(value: Any, most: float = sys.float_info.max) -> bool:  # noqa: ANN401
     return type(value) in (int, float) and 0 <= value <= most
 
 
@@ -239,8 +240,9 @@ _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
     "feature_names": lambda value, state: (
         value is None
         or (
-            len(value) == state["features"]
-            and [*map(type, value)] == [str] * len(value)
+            isinstance(value, list)
+            and len(value) == state["features"]
+            and all(isinstance(name, str) for name in value)
         )
     ),
     "strength": lambda value, _: _is_number(value),
