@@ -124,14 +124,7 @@ def export_onnx(
             "export_onnx needs the packages onnx and onnxscript. Run: pip install "
             "'calibrant[onnx]'"
         )
-    content = _proto(model, asked).SerializeToString()
-    try:
-        replace_file(Path(path), content)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error}. Its parent must be a folder with "
-            "room, in which you may write."
-        ) from error
+    replace_file(Path(path), _proto(model, asked).SerializeToString())
     return Path(path)
 
 
