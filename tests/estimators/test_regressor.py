@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pytest
 import torch
 from sklearn.base import clone
@@ -57,6 +56,12 @@ CHEAP: dict[str, Any] = {
         ({"strength_rule": "rmse"}, 'strength_rule must be one of "crps", "nll"'),
         ({"recalibrator": "emprical"}, "Did you mean 'empirical'"),
         ({"recalibrator": "conformal_interval"}, "gives intervals"),
+        ({"hidden": (8.0,)}, "hidden must be a list of whole numbers"),
+        pytest.param(
+            {"device": "cuda"},
+            "needs CUDA",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA"),
+        ),
     ],
 )
 def test_they_do_not_cost_a_training(
@@ -94,11 +99,6 @@ def test_a_fold_with_most_of_the_rows_is_warned_of() -> None:
     groups = np.r_[np.zeros(45), 1 + np.arange(15)]
     with pytest.warns(UserWarning, match="one fold holds 75%"):
         make(folds=3).fit(X, Y, groups=groups)
-
-
-def test_text_is_no_time() -> None:
-    with pytest.raises(InputError, match="to_datetime"):
-        make().fit(X, Y, time=[f"{i}/1/2020" for i in range(60)])
 
 
 def test_what_was_fitted_is_saved_not_what_was_set_later(tmp_path: Path) -> None:
@@ -169,22 +169,6 @@ def test_the_automatic_recalibrator(
     few = "beta" if fewest > 20 else "smooth"
     assert type(again.model_.recalibrator) is RECALIBRATORS[few]
     assert again.recalibrator == "auto"
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"hidden": (8.0,)}, "hidden must be a list of whole numbers"),
-        pytest.param(
-            {"device": "cuda"},
-            "needs CUDA",
-            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA"),
-        ),
-    ],
-)
-def test_wrong_types_are_one_clear_line(changes: dict[str, Any], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        make(**changes).fit(X, Y)
 
 
 def test_wrong_questions_are_one_clear_line() -> None:
@@ -472,7 +456,7 @@ WEIGHTS = (
 EXPECTED = {"check_sample_weight_equivalence_on_dense_data": WEIGHTS}
 
 
-METHODS = ("predict", "predict_distribution", "predict_var", "predict_interval")
+METHODS = ("predict", "predict_distribution", "predict_interval", "save")
 
 
 @pytest.mark.slow
@@ -541,27 +525,6 @@ def test_grid_search_and_cross_validation(cheap: Make, line: Rows) -> None:
 def test_an_unfitted_model_says_so(method: str, cheap: Make, line: Rows) -> None:
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(cheap(), method)(line[0])
-
-
-def test_saving_needs_a_fit(cheap: Make) -> None:
-    with pytest.raises(NotFittedError, match="not fitted yet"):
-        cheap().save("nowhere")
-
-
-@pytest.fixture(scope="module")
-def frame(line: Rows) -> pd.DataFrame:
-    return pd.DataFrame(line[0], columns=["width", "height"])
-
-
-@pytest.fixture(scope="module")
-def model(cheap: Make, frame: pd.DataFrame, line: Rows) -> CalibratedRegressor:
-    return cheap(members=1).fit(frame, line[1])
-
-
-class TestFeatureNames:
-    def test_are_kept(self, model: CalibratedRegressor) -> None:
-        assert model.feature_names_in_.tolist() == ["width", "height"]
-        assert model.n_features_in_ == 2
 
 
 class Dropping(nn.Module):

@@ -455,7 +455,7 @@ def member_fit(
         QuantileTable(asked, np.arange(float(asked.size)))
         return partial(_fit_quantiles, levels=asked, name=_level_name(estimator))
     if hasattr(_last_step(estimator)[0], "predict_distribution"):
-        return partial(_fit_asked, ask=_own_distribution)
+        return _fit_asked
     return _fit_normal
 
 
@@ -482,19 +482,21 @@ def _column(values: Any) -> Array:  # noqa: ANN401
     return array.reshape(-1)
 
 
-def _fit_asked(estimator: Any, table: Table, *, ask: DistributionOf) -> Member:  # noqa: ANN401
+def _fit_asked(
+    estimator: Any,  # noqa: ANN401
+    table: Table,
+    *,
+    ask: DistributionOf | None = None,
+) -> Member:
     return partial(_asked, _fitted(estimator, table), ask)
 
 
-def _asked(estimator: Any, ask: DistributionOf, X: Any) -> AbstractDistribution:  # noqa: ANN401
+def _asked(estimator: Any, ask: DistributionOf | None, X: Any) -> AbstractDistribution:  # noqa: ANN401
     with torch.no_grad():
-        return as_distribution(ask(estimator, X))
-
-
-def _own_distribution(estimator: Any, X: Any) -> object:  # noqa: ANN401
-    last, given = _at_last_step(estimator, X)
-    predicted: object = last.predict_distribution(given)
-    return predicted
+        if ask is not None:
+            return as_distribution(ask(estimator, X))
+        last, given = _at_last_step(estimator, X)
+        return as_distribution(last.predict_distribution(given))
 
 
 def _level_name(estimator: Any) -> str:  # noqa: ANN401

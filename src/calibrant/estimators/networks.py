@@ -268,8 +268,7 @@ class Networks:
     ) -> list[AbstractDistribution]:
         """Distributions of the transformed target, before they are pooled.
 
-        One for all members, batch shape ``(members * passes, n)``, or of modules of
-        one's own one for each, ``(n,)``.
+        One, of batch shape ``(members * passes, n)``, or ``(n,)`` for each own module.
         """
         chosen = list(range(len(self)) if members is None else members)
         ready = self.conditioned(x)

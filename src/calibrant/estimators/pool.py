@@ -198,17 +198,12 @@ class Pool:
     y: Tensor  # targets of the rows, (n,)
     grid: TargetGrid | None = None  # what they are rounded to
 
-    @property
-    def size(self) -> int:
-        """Members in the pool of a row."""
-        return self.design.pool_size
-
     def distribution(
         self, chosen: tuple[int, ...] | None = None
     ) -> AbstractDistribution:
         """Distribution of each row by its unseen members, or some of them."""
         if chosen is None:
-            chosen = tuple(range(self.size))
+            chosen = tuple(range(self.design.pool_size))
         return self.combine(self.members, self.design.weights(chosen))
 
     def pit(self, seed: int) -> Tensor:
@@ -240,7 +235,7 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
 
     Pools are widened by ``spread`` first.
     """
-    count, served = pool.size, len(pool.design.rows)
+    count, served = pool.design.pool_size, len(pool.design.rows)
     sizes = range(min(2, count - 1) or 1, count + 1)
     averages = []
     for size in sizes:

@@ -518,8 +518,7 @@ class CalibratedRegressor(DistributionRegressor):
     ) -> "CalibratedRegressor":
         """Learn the calibration again from newer rows, without training.
 
-        These rows are new to all members, so all of them make one pool, corrected by
-        one map that the rows have taught.
+        One map corrects the pool of all members, to whom these rows are new.
 
         Parameters
         ----------
@@ -539,12 +538,12 @@ class CalibratedRegressor(DistributionRegressor):
             read_features(self, X), y, dtype=np.float64, y_numeric=True
         )
         check_targets(target)
+        chosen = self.recalibrator if recalibrator is None else recalibrator
         if len(target) < _FEWEST_NEW:
             raise InputError(
                 f"at least {_FEWEST_NEW} rows are needed to refresh a calibration, got "
                 f"{len(target)}. Bring more; a few hundred are good."
             )
-        chosen = self.recalibrator if recalibrator is None else recalibrator
         if chosen is None:
             raise InputError(
                 "the model was made without a recalibrator, so say which one: "
@@ -643,7 +642,8 @@ class CalibratedRegressor(DistributionRegressor):
                 'Use "auto" or "cpu".'
             )
         find_part(self.network, NETWORKS, name="network")
-        find_part(self.head, HEADS, name="head")
+        if not callable(find_part(self.head, HEADS, name="head")):
+            raise InputError(f"head must be a name or a head, got {self.head!r:.60}.")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
