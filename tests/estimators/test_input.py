@@ -1,5 +1,6 @@
 """Bad input gives a clear error, strange input a finite model."""
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -192,6 +193,14 @@ def test_a_constant_target(strategy: str | None, cheap: Make) -> None:
     check_finite(model, x, y)
 
 
+@pytest.mark.parametrize("offset", [1e12, -1e14])
+def test_an_offset_that_float64_does_not_resolve(offset: float, cheap: Make) -> None:
+    x, y = rows()
+    advice = re.escape(f"Subtract {offset:.3g} from all targets")
+    with pytest.warns(UserWarning, match=advice):
+        cheap(members=1, epochs=1).fit(x, y + offset)
+
+
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 9])
 @pytest.mark.parametrize("patience", [3, None])
 @pytest.mark.parametrize("strategy", ["out_of_fold", "held_out"])
@@ -260,6 +269,7 @@ def test_whatever_comes_is_refused_or_learned(
     )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the target is constant")
+        warnings.filterwarnings("ignore", message="the targets are around")
         try:
             model.fit(x, y)
         except ValueError:

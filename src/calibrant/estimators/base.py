@@ -34,6 +34,9 @@ Array = npt.NDArray[np.float64]
 
 # Beyond this the square of a target is not finite.
 _LARGEST_TARGET = 1e150
+# Quantiles are off by some 20 roundings of the targets' size: at this share of it by
+# 0.05 % of their spread.
+_LEAST_SPREAD = 1e-11
 # Fewer values cannot tell what is usual.
 _FEWEST = 50
 # Values beyond any reason are at most this share, or this one if all are one code.
@@ -220,18 +223,26 @@ def warn_of_constant(target: Array, *, stacklevel: int) -> None:
 
 
 def _warn_of_targets(target: Array) -> None:
+    message = ""
     if np.ptp(target) == 0:
         warn_of_constant(target, stacklevel=5)
+    elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
+        message = (
+            f"the targets are around {np.median(target):.3g} and vary by {spread:.3g} "
+            "only, fewer digits than float64 keeps: quantiles and intervals would be "
+            f"rounded. Subtract {np.median(target):.3g} from all targets, and add it "
+            "to what is predicted."
+        )
     low, high = usual_range(target)
     wild = target[(target < low) | (target > high)]
     if len(wild):
-        warnings.warn(
+        message = (
             f"{len(wild)} of {len(target)} targets are beyond any reason and are "
             f"learned as they are: the first is {wild[0]:g}, the others are {low:g} to "
-            f"{high:g}. Leave such rows out unless they are true.",
-            UserWarning,
-            stacklevel=4,
+            f"{high:g}. Leave such rows out unless they are true."
         )
+    if message:
+        warnings.warn(message, UserWarning, stacklevel=4)
 
 
 def _checked_bounds(bounds: Any, target: Array) -> tuple[float, float]:  # noqa: ANN401
