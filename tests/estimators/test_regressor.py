@@ -777,3 +777,11 @@ def test_too_few_rows_and_no_recalibrator_are_refused(
 def test_the_plan_says_what_was_chosen(settings: dict[str, Any], words: str) -> None:
     model = CalibratedRegressor(epochs=1, hidden=(4,), random_state=0, **settings)
     assert model.fit(X, Y).plan_ == words
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"), [(1, 120), (50_000, 120), (160_000, 37), (10_000_000, 24)]
+)
+def test_epochs_by_size(rows: int, expected: int) -> None:
+    assert CalibratedRegressor().recipe(0.0, rows).epochs == expected
+    assert CalibratedRegressor(epochs=7).recipe(0.0, rows).epochs == 7

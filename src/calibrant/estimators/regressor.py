@@ -81,6 +81,8 @@ _CHOICES = {
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
 _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
+# Of "auto": epochs, and rows that they pass in all.
+_FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 # Fewer rows say next to nothing about the shape of a map.
@@ -161,7 +163,10 @@ class CalibratedRegressor(DistributionRegressor):
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
         Of each partition of ``"out_of_fold"``.
-    epochs, learning_rate, weight_decay
+    epochs
+        Passes over the rows at most. ``"auto"``: 120, for members that learn from more
+        than 50,000 rows fewer in proportion, and at least 24.
+    learning_rate, weight_decay
         See ``Recipe``.
     batch_size
         Rows of each step. ``"auto"``: about 1/32 of a member's rows, a power of 2 from
@@ -266,7 +271,7 @@ class CalibratedRegressor(DistributionRegressor):
         recalibrator: str | Recalibrator | None = "auto",
         recalibrate_on: str | None = "auto",
         folds: int = 5,
-        epochs: int = 120,
+        epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
         weight_decay: float = 0.0,
@@ -698,10 +703,14 @@ class CalibratedRegressor(DistributionRegressor):
         size = self.batch_size
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
             size = max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
+        epochs = self.epochs
+        if epochs == "auto":
+            epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
         own: dict[str, Any] = {
             "score": self.loss,
             "strength": strength,
             "batch_size": size,
+            "epochs": epochs,
         }
         names = [name for name in Recipe.names() if name not in own]
         return Recipe(**own, **{name: settings[name] for name in names})
@@ -831,7 +840,7 @@ def fit_side_by_side(
     >>> fitted[2].distribution(x[:3], 1).batch_shape
     torch.Size([3])
     """
-    wanted = tuple(sorted(epochs)) or (model.epochs,)
+    wanted = tuple(sorted(epochs)) or (model.recipe(0, 1).epochs,)
     settings = model.check_settings()
     sizes = {len(part) for part in rows}
     if (
