@@ -266,30 +266,28 @@ def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
 
 
 def center_of(given: AbstractDistribution) -> Tensor:
-    """Mean of each row, or the median of Student's t and of what has no mean."""
-    if isinstance(given, StudentT):
-        center = given.location
-    else:
-        try:
-            center = given.mean
-        except UnsupportedError:
-            center = given.quantile(0.5)
+    """Mean of each row, the median of Student's t; of what is not recorded at a cap."""
+    if isinstance(given, Censored):
+        return center_of(given.base)
+    center = given.location if isinstance(given, StudentT) else given.mean
     if not center.isfinite().all():
         raise InputError(
-            "a distribution is stretched around its center, which must be finite, and "
-            "it is not for some rows (a diverged model)."
+            "a distribution is stretched around its center, which must be finite for "
+            "all rows (a diverged model)."
         )
     return center
 
 
-def stretched(given: AbstractDistribution, factor: float) -> AbstractDistribution:
+def stretched(
+    given: AbstractDistribution, factor: float, center: Tensor | None = None
+) -> AbstractDistribution:
     r"""Distribution of :math:`m + k (Y - m)`, with :math:`m` the center of :math:`Y`.
 
     The family stays. What is recorded at a bound stays there.
     """
+    center = center_of(given) if center is None else center
     if isinstance(given, Censored):
-        return Censored(stretched(given.base, factor), given.low, given.high)
-    center = center_of(given)
+        return Censored(stretched(given.base, factor, center), given.low, given.high)
     return rescaled(rescaled(given, -center, 1.0), center, factor)
 
 
@@ -305,10 +303,8 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
             return Recalibrated(widened(given.base, factor), given.unit_map)
         case Transformed():
             return Transformed(widened(given.base, factor), given.transform)
-        case Truncated():
-            return Truncated(widened(given.base, factor), given.low, given.high)
-        case Censored():
-            return Censored(widened(given.base, factor), given.low, given.high)
+        case Truncated() | Censored():
+            return type(given)(widened(given.base, factor), given.low, given.high)
     wider = stretched(given, factor)
     if type(given) in DISTRIBUTIONS.values():
         return wider
