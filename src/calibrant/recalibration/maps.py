@@ -101,7 +101,7 @@ class PiecewiseLinearMap:
 
 
 class _Lines:
-    """Lines through ``(x, y)``; a point starts one (``right``) or ends the one before."""
+    """Lines through points; one starts a line (``right``) or ends the one before."""
 
     def __init__(self, x: Tensor, y: Tensor, rates: Tensor, *, right: bool) -> None:
         self.rates, self._x, self._right = rates, x, right
