@@ -32,13 +32,31 @@ _LIMIT = -math.log(torch.finfo(torch.float64).eps)
 _LARGEST = 1e15
 
 
-class PiecewiseLinearMap:
+class _Stored:
+    """A map that is written as the arguments of its constructor."""
+
+    _names: ClassVar[tuple[str, ...]]
+
+    def state(self) -> dict[str, object]:
+        """Everything that the map consists of, as numbers and lists."""
+        parts = {name: getattr(self, name) for name in self._names}
+        return {name: _vector(part).tolist() for name, part in parts.items()}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Self:
+        """Make the map from its state."""
+        return cls(**{name: _vector(state[name]) for name in cls._names})
+
+
+class PiecewiseLinearMap(_Stored):
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
 
     Knots :math:`u_k` ascend strictly, heights :math:`r_k` do not fall; both are float64
     of shape ``(m,)``. ``floor`` is the least density that the heights are meant to
     have: next to 1, where heights round to 1, they cannot say it themselves.
     """
+
+    _names = ("knots", "heights", "floor")
 
     def __init__(self, knots: Tensor, heights: Tensor, *, floor: float = 0.0) -> None:
         widths, rises = knots.diff(), heights.diff()
@@ -56,7 +74,7 @@ class PiecewiseLinearMap:
                 "0 to 1 and of one shape (m,), no slower than a floor in [0, 1); got "
                 f"{tuple(knots.shape)}, {tuple(heights.shape)} and {floor}"
             )
-        self.knots, self._heights, self._floor = knots, heights, floor
+        self.knots, self.heights, self.floor = knots, heights, floor
         slopes = (rises / widths).clamp_min(floor)
         self._ahead = _Lines(knots, heights, slopes, right=True)
         # Ends before the first height that reaches the level: no flat piece is met.
@@ -73,17 +91,6 @@ class PiecewiseLinearMap:
         knots = torch.cat([ends[:1], levels[inner], ends[1:]])
         heights = torch.cat([ends[:1], heights[inner], ends[1:]])
         return cls(knots, heights, floor=floor)
-
-    def state(self) -> dict[str, object]:
-        """Points of the map as lists."""
-        points = {"knots": self.knots.tolist(), "heights": self._heights.tolist()}
-        return points | {"floor": self._floor}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        points = (_vector(state[name]) for name in ("knots", "heights"))
-        return cls(*points, floor=float(state["floor"]))
 
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""
@@ -146,7 +153,7 @@ class _Lines:
         return torch.minimum(torch.maximum(reached, bottom), top)
 
 
-class _LogOddsMap(ABC):
+class _LogOddsMap(_Stored, ABC):
     r"""A map :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)`.
 
     On log odds no tail is lost. Final classes supply :math:`T`, its slope, its inverse.
@@ -186,6 +193,8 @@ class BetaMap(_LogOddsMap):
     :math:`a`, ``upper`` :math:`b` and ``shift`` :math:`c`.
     """
 
+    _names = ("lower", "upper", "shift")
+
     def __init__(self, lower: float, upper: float, shift: float) -> None:
         self.lower, self.upper, self.shift = float(lower), float(upper), float(shift)
         if not (
@@ -200,15 +209,6 @@ class BetaMap(_LogOddsMap):
     def knots(self) -> Tensor:
         """0 and 1: the density is smooth all over."""
         return _vector([0.0, 1.0])
-
-    def state(self) -> dict[str, object]:
-        """Return the three parameters."""
-        return {"lower": self.lower, "upper": self.upper, "shift": self.shift}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        return cls(*(float(state[name]) for name in ("lower", "upper", "shift")))
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         rise: Tensor = self.shift + self.lower * logsigmoid(odds)
@@ -238,7 +238,10 @@ class LogOddsSpline(_LogOddsMap):
     the knots, ``heights`` and ``slopes`` there have shape ``(m,)``, float64.
     """
 
+    _names = ("places", "heights", "slopes")
+
     def __init__(self, places: Tensor, heights: Tensor, slopes: Tensor) -> None:
+        self.places, self.heights, self.slopes = places, heights, slopes
         self._tables = tables = places, heights, slopes
         if not (
             0 < places.numel() == len(places) == len(heights) == len(slopes)
@@ -257,18 +260,8 @@ class LogOddsSpline(_LogOddsMap):
     def knots(self) -> Tensor:
         """0, the knots as levels, and 1."""
         ends = _vector([0.0, 1.0])
-        knots: Tensor = torch.cat([ends, torch.sigmoid(self._tables[0])]).unique()
+        knots: Tensor = torch.cat([ends, torch.sigmoid(self.places)]).unique()
         return knots
-
-    def state(self) -> dict[str, object]:
-        """Return knots, values and slopes as lists."""
-        named = zip(("places", "heights", "slopes"), self._tables, strict=True)
-        return {name: table.tolist() for name, table in named}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        return cls(*(_vector(state[name]) for name in ("places", "heights", "slopes")))
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         x, t, d = (table.to(odds.device) for table in self._tables)
@@ -584,7 +577,7 @@ class BetaRecalibrator(MapRecalibrator):
 
 
 def _vector(values: Any) -> Tensor:  # noqa: ANN401  (numbers, perhaps from a file)
-    return torch.tensor(values, dtype=torch.float64)
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def _pick(table: Tensor, index: Tensor) -> Tensor:

@@ -190,10 +190,7 @@ class QuantileRegularizer(nn.Module):
     def _pit(
         self, prediction: object, y: ArrayLike | None, *, part: bool
     ) -> tuple[PitValues, AbstractDistribution | None]:
-        """PIT values with the rows on the last axis, and the distribution if any.
-
-        ``part`` says that these are some rows of a larger batch, maybe one or none.
-        """
+        """PIT values with rows last, maybe ``part`` of a batch; the distribution."""
         distribution = None
         if isinstance(prediction, Tensor | PitValues) and y is None:
             single = self.dim != -1 or not self.validate or part
@@ -211,9 +208,8 @@ class QuantileRegularizer(nn.Module):
             if learns and not pit.cdf.requires_grad:
                 raise InputError(
                     "a regularizer needs a distribution whose cdf has a gradient, and "
-                    f"{distribution!r} has none: a step function of samples would "
-                    "silently train nothing. Predict means and spreads "
-                    "(GaussianMixture), or a QuantileTable."
+                    f"{distribution!r} has none: it would silently train nothing. "
+                    "Predict means and spreads (GaussianMixture), or a QuantileTable."
                 )
             if self.validate:
                 _check_finite(pit.cdf)
