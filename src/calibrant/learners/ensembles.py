@@ -94,8 +94,7 @@ class MCDropout(DeepEnsemble):
         \sigma^2 = \frac1T \sum_t \sigma_t^2 + \frac1T \sum_t (\mu_t - \mu)^2 .
 
     In training each row has masks of its own. In prediction the masks of each pass are
-    drawn once and kept with the network, the same for all rows, so that a prediction
-    depends on the row alone.
+    drawn once, the same for all rows, so that a prediction depends on the row alone.
 
     Parameters
     ----------

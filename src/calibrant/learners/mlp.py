@@ -1,9 +1,8 @@
 """A stack of independent multilayer perceptrons, trained side by side, and its heads.
 
-A head reads the last layer's numbers as distributions, ``(..., size) -> (...)``. All
-of them give spreads of ``floor + (1 - floor) * softplus(raw)``, in standard deviations
-of the target. The paper's floor is 0.1, which keeps training tame and makes a model of
-clean data under-confident; a floor near 0 lets the data decide.
+A head reads the last layer's numbers as distributions, ``(..., size) -> (...)``, with
+spreads of ``floor + (1 - floor) * softplus(raw)`` in units of the target's deviation.
+The paper's floor is 0.1; one near 0 lets the data decide.
 """
 
 import math
@@ -46,8 +45,7 @@ class PiecewiseLinear(nn.Module):
     .. math:: e_t = \operatorname{clip}\left(
         \frac{x - b_{t-1}}{b_t - b_{t-1}}, 0, 1\right) ,
 
-    where the first goes on below its bin and the last above it, by two widths of the
-    bin at most: the first layer starts with kinks where the rows are.
+    where the first goes on below its bin and the last above it, by two widths at most.
 
     Parameters
     ----------
@@ -198,12 +196,8 @@ class MLPStack(nn.Module):
     def forward(self, x: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
         """Turn inputs into outputs, shape ``(members, n, outputs)``.
 
-        Parameters
-        ----------
-        x
-            ``(n, features)``, the same for all members, or ``(members, n, features)``.
-        generator
-            Source of the dropout masks, used in training mode only.
+        ``x`` is ``(n, features)``, the same for all members, or ``(members, n,
+        features)``; ``generator`` draws the dropout masks in training mode.
         """
         self._check_inputs(x)
         drops = self.training and self.threshold > 0
@@ -263,10 +257,9 @@ class MLPStack(nn.Module):
     def thinned(self, masks: Sequence[Tensor]) -> "MLPStack":
         """Make the stack of all members under all given dropout masks.
 
-        With the masks fixed, T passes of a member are T networks without dropout, and a
-        prediction is one function of the features. ``masks`` are for each hidden layer
-        the units that are kept, ``(members, passes, units)``; the passes of a member
-        stand side by side.
+        With the masks fixed, T passes of a member are T networks without dropout.
+        ``masks`` are for each hidden layer the units that are kept, ``(members, passes,
+        units)``; the passes of a member stand side by side.
         """
         passes = masks[0].shape[1]
         members = torch.arange(self.members, device=self.center.device)
@@ -293,9 +286,8 @@ def random_bytes(
 class _Relu(torch.autograd.Function):
     """ReLU and dropout, in place in both directions.
 
-    Hidden values are the largest tensors of a training, and fresh memory costs more
-    than the arithmetic: a third of the step of 25 networks. Both the values and their
-    gradient must therefore belong to nobody else, as those of the products around do.
+    Fresh memory would cost a third of the step of 25 networks. Both the values and
+    their gradient must belong to nobody else, as those of the products around do.
     """
 
     @staticmethod
@@ -321,8 +313,7 @@ class _Relu(torch.autograd.Function):
 class _NarrowProduct(torch.autograd.Function):
     r"""``torch.baddbmm(bias, values, weight)``, made for few outputs.
 
-    The kernels for matrices of two or three columns run at a third of their speed. Two
-    of the three products of a step go faster with the outputs as rows:
+    Two of the three products of a step go faster with the outputs as rows:
     :math:`V W = V (W^\top)^\top` and :math:`V^\top G = (G^\top V)^\top`.
     """
 

@@ -97,9 +97,8 @@ class MapRecalibrator(StoredPart, ABC):
     ) -> Self:
         """Learn from predictions for held-out rows and their targets ``(n,)``.
 
-        The PIT value of a target that has a probability of its own (a cap) is a random
-        place in the jump of the cdf, with a fixed seed. ``pit`` computes PIT values
-        from a distribution instead: randomized ones of rounded targets.
+        At an atom the PIT value is a random place in the jump of the cdf, with a fixed
+        seed. ``pit`` computes PIT values from a distribution instead.
         """
         predicted, target = held_out_rows(distribution, y)
         pit_of = pit or (lambda given: pit_of_rows(given, target))
@@ -111,8 +110,8 @@ class MapRecalibrator(StoredPart, ABC):
     def fit_pit(self, pit: ArrayLike | PitValues, *, spread: float = 1.0) -> Self:
         """Learn from PIT values of held-out rows, shape ``(n,)``, in [0, 1].
 
-        Without the predictions these cannot be widened: values next to 0 and 1 are
-        lost. Prefer :meth:`fit`, or widen the predictions by ``spread`` before.
+        Prefer :meth:`fit`: without the predictions these cannot be widened.
+        ``spread`` says by how much they were.
         """
         self._learned, self._spread = self._learn(_held_out_pit(pit)), spread
         return self
@@ -124,10 +123,7 @@ class MapRecalibrator(StoredPart, ABC):
 
     @property
     def spread(self) -> float:
-        """Factor that widens predictions before the map.
-
-        1 unless PIT values of the held-out rows could not be told from 0 or 1.
-        """
+        """Factor that widens predictions before the map; 1 for most models."""
         return self._spread
 
     @property
@@ -174,8 +170,7 @@ def _resolved(
 ) -> tuple[float, PitValues]:
     """Find the least spread at which PIT values are resolved, and those values.
 
-    A power of 2 that depends on few rows: ranks of location-scale families are the
-    same for each of them, so the guarantee of ranks stays.
+    Ranks of location-scale families are the same for each, so their guarantee stays.
     """
     values = _held_out_pit(pit_of(predicted))
     most = max(1, len(values.cdf) // _OUTLIERS)
@@ -252,11 +247,7 @@ def _held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
 
 
 def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
-    """Logarithms in float64; a plain 0 counts as half of the smallest other value.
-
-    Such a 0 has no logarithm of its own: samples cannot say how far beyond all of them
-    a target lies.
-    """
+    """Logarithms in float64; a plain 0 counts as half of the smallest other value."""
     stand_in = torch.tensor(torch.finfo(tail.dtype).tiny, dtype=tail.dtype).log()
     plain = (tail <= 0) & (log_tail == stand_in)
     if not (plain.any() and (tail > 0).any()):
@@ -266,30 +257,28 @@ def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
 
 
 def center_of(given: AbstractDistribution) -> Tensor:
-    """Mean of each row, or the median of Student's t and of what has no mean."""
-    if isinstance(given, StudentT):
-        center = given.location
-    else:
-        try:
-            center = given.mean
-        except UnsupportedError:
-            center = given.quantile(0.5)
+    """Mean of each row, the median of Student's t; of what is not recorded at a cap."""
+    if isinstance(given, Censored):
+        return center_of(given.base)
+    center = given.location if isinstance(given, StudentT) else given.mean
     if not center.isfinite().all():
         raise InputError(
-            "a distribution is stretched around its center, which must be finite, and "
-            "it is not for some rows (a diverged model)."
+            "a distribution is stretched around its center, which must be finite for "
+            "all rows (a diverged model)."
         )
     return center
 
 
-def stretched(given: AbstractDistribution, factor: float) -> AbstractDistribution:
+def stretched(
+    given: AbstractDistribution, factor: float, center: Tensor | None = None
+) -> AbstractDistribution:
     r"""Distribution of :math:`m + k (Y - m)`, with :math:`m` the center of :math:`Y`.
 
     The family stays. What is recorded at a bound stays there.
     """
+    center = center_of(given) if center is None else center
     if isinstance(given, Censored):
-        return Censored(stretched(given.base, factor), given.low, given.high)
-    center = center_of(given)
+        return Censored(stretched(given.base, factor, center), given.low, given.high)
     return rescaled(rescaled(given, -center, 1.0), center, factor)
 
 
@@ -305,10 +294,8 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
             return Recalibrated(widened(given.base, factor), given.unit_map)
         case Transformed():
             return Transformed(widened(given.base, factor), given.transform)
-        case Truncated():
-            return Truncated(widened(given.base, factor), given.low, given.high)
-        case Censored():
-            return Censored(widened(given.base, factor), given.low, given.high)
+        case Truncated() | Censored():
+            return type(given)(widened(given.base, factor), given.low, given.high)
     wider = stretched(given, factor)
     if type(given) in DISTRIBUTIONS.values():
         return wider

@@ -10,11 +10,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
-from calibrant.distributions import (
-    AbstractDistribution,
-    QuantileTable,
-    as_distribution,
-)
+from calibrant.distributions import AbstractDistribution, QuantileTable, as_distribution
 from calibrant.recalibration.base import FIT_ON, Prediction, held_out_rows
 from calibrant.registry import StoredPart
 
@@ -38,10 +34,8 @@ class ConformalInterval(StoredPart):
     every model, and (distinct scores) at most :math:`c + 1 / (n + 1)`, apart from
     ``"quantile"`` between its coverages. For :math:`c > n / (n + 1)` no finite
     interval can do that, and the interval is infinite. The probability is over
-    held-out rows and the new row together, not for each row by itself.
-
-    The result has intervals only. A whole distribution with nearly this guarantee is
-    what ``empirical`` gives.
+    held-out rows and the new row together. A whole distribution with nearly this
+    guarantee is what ``empirical`` gives.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,13 +32,31 @@ _LIMIT = -math.log(torch.finfo(torch.float64).eps)
 _LARGEST = 1e15
 
 
-class PiecewiseLinearMap:
+class _Stored:
+    """A map that is written as the arguments of its constructor."""
+
+    _names: ClassVar[tuple[str, ...]]
+
+    def state(self) -> dict[str, object]:
+        """Everything that the map consists of, as numbers and lists."""
+        parts = {name: getattr(self, name) for name in self._names}
+        return {name: _vector(part).tolist() for name, part in parts.items()}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Self:
+        """Make the map from its state."""
+        return cls(**{name: _vector(state[name]) for name in cls._names})
+
+
+class PiecewiseLinearMap(_Stored):
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
 
     Knots :math:`u_k` ascend strictly, heights :math:`r_k` do not fall; both are float64
     of shape ``(m,)``. ``floor`` is the least density that the heights are meant to
     have: next to 1, where heights round to 1, they cannot say it themselves.
     """
+
+    _names = ("knots", "heights", "floor")
 
     def __init__(self, knots: Tensor, heights: Tensor, *, floor: float = 0.0) -> None:
         widths, rises = knots.diff(), heights.diff()
@@ -57,7 +74,7 @@ class PiecewiseLinearMap:
                 "0 to 1 and of one shape (m,), no slower than a floor in [0, 1); got "
                 f"{tuple(knots.shape)}, {tuple(heights.shape)} and {floor}"
             )
-        self.knots, self._heights, self._floor = knots, heights, floor
+        self.knots, self.heights, self.floor = knots, heights, floor
         slopes = (rises / widths).clamp_min(floor)
         self._ahead = _Lines(knots, heights, slopes, right=True)
         # Ends before the first height that reaches the level: no flat piece is met.
@@ -75,17 +92,6 @@ class PiecewiseLinearMap:
         heights = torch.cat([ends[:1], heights[inner], ends[1:]])
         return cls(knots, heights, floor=floor)
 
-    def state(self) -> dict[str, object]:
-        """Points of the map as lists."""
-        points = {"knots": self.knots.tolist(), "heights": self._heights.tolist()}
-        return points | {"floor": self._floor}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        points = (_vector(state[name]) for name in ("knots", "heights"))
-        return cls(*points, floor=float(state["floor"]))
-
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""
         return self._ahead.follow(pit)
@@ -102,49 +108,18 @@ class PiecewiseLinearMap:
 
 
 class _Lines:
-    """Lines through ``(x, y)``; a point starts one (``right``) or ends the one before.
-
-    The rates may be more precise than the points.
-    """
+    """Lines through points; one starts a line (``right``) or ends the one before."""
 
     def __init__(self, x: Tensor, y: Tensor, rates: Tensor, *, right: bool) -> None:
         self.rates, self._x, self._right = rates, x, right
         self._last = len(rates) - 1
         self._rise = x[:-1], y[:-1], y[1:]
         self._fall = 1 - x[1:], 1 - y[1:], 1 - y[:-1]
-        self._ends = torch.cat([x[1:-1], _vector([torch.inf])])
-        # Several buckets of [0, 1] for each line; their bounds are exact in binary.
-        self._buckets = 2 ** (2 * len(x)).bit_length()
-
-    @cached_property
-    def _first(self) -> Tensor:
-        """The line at the start of each bucket."""
-        bounds = torch.arange(self._buckets + 1, dtype=torch.float64) / self._buckets
-        return self._searched(bounds)
 
     def segment(self, level: Tensor) -> Tensor:
-        """Number of the line at each level, same shape.
-
-        It is that of a binary search, several times as fast: the line at the start of
-        the level's bucket or the next one, and few levels must be searched for.
-        """
-        level = level.detach()
-        bucket = (level * self._buckets).int().clamp_(0, self._buckets)
-        index = _pick(self._first, bucket)
-        index += self._reached(level, index)
-        far = self._reached(level, index)
-        if far.any():
-            index[far] = self._searched(level[far])
-        return index
-
-    def _reached(self, level: Tensor, index: Tensor) -> Tensor:
-        """Whether levels lie beyond their lines."""
-        ends = _pick(self._ends, index)
-        return ends <= level if self._right else ends < level
-
-    def _searched(self, level: Tensor) -> Tensor:
-        x = self._x.to(level.device)
-        found = torch.searchsorted(x, level, right=self._right, out_int32=True)
+        """Number of the line at each level, same shape."""
+        points, places = self._x.to(level.device), level.detach().contiguous()
+        found = torch.searchsorted(points, places, right=self._right, out_int32=True)
         index = (found - 1).clamp_(0, self._last)
         # A height may round to 1 before the end that a density reaches.
         if not self._right and self.rates[-1] > 0:
@@ -178,7 +153,7 @@ class _Lines:
         return torch.minimum(torch.maximum(reached, bottom), top)
 
 
-class _LogOddsMap(ABC):
+class _LogOddsMap(_Stored, ABC):
     r"""A map :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)`.
 
     On log odds no tail is lost. Final classes supply :math:`T`, its slope, its inverse.
@@ -218,6 +193,8 @@ class BetaMap(_LogOddsMap):
     :math:`a`, ``upper`` :math:`b` and ``shift`` :math:`c`.
     """
 
+    _names = ("lower", "upper", "shift")
+
     def __init__(self, lower: float, upper: float, shift: float) -> None:
         self.lower, self.upper, self.shift = float(lower), float(upper), float(shift)
         if not (
@@ -232,15 +209,6 @@ class BetaMap(_LogOddsMap):
     def knots(self) -> Tensor:
         """0 and 1: the density is smooth all over."""
         return _vector([0.0, 1.0])
-
-    def state(self) -> dict[str, object]:
-        """Return the three parameters."""
-        return {"lower": self.lower, "upper": self.upper, "shift": self.shift}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        return cls(*(float(state[name]) for name in ("lower", "upper", "shift")))
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         rise: Tensor = self.shift + self.lower * logsigmoid(odds)
@@ -266,12 +234,14 @@ class LogOddsSpline(_LogOddsMap):
     r"""The map :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)`.
 
     Between knots :math:`T` is the rational quadratic of Gregory and Delbourgo, which
-    takes any positive slopes at the knots and has an inverse in closed form; beyond
-    the outer knots it is linear. So :math:`T'` is continuous and above 0. ``places`` of
+    has an inverse in closed form; beyond the outer knots it is linear. ``places`` of
     the knots, ``heights`` and ``slopes`` there have shape ``(m,)``, float64.
     """
 
+    _names = ("places", "heights", "slopes")
+
     def __init__(self, places: Tensor, heights: Tensor, slopes: Tensor) -> None:
+        self.places, self.heights, self.slopes = places, heights, slopes
         self._tables = tables = places, heights, slopes
         if not (
             0 < places.numel() == len(places) == len(heights) == len(slopes)
@@ -290,18 +260,8 @@ class LogOddsSpline(_LogOddsMap):
     def knots(self) -> Tensor:
         """0, the knots as levels, and 1."""
         ends = _vector([0.0, 1.0])
-        knots: Tensor = torch.cat([ends, torch.sigmoid(self._tables[0])]).unique()
+        knots: Tensor = torch.cat([ends, torch.sigmoid(self.places)]).unique()
         return knots
-
-    def state(self) -> dict[str, object]:
-        """Return knots, values and slopes as lists."""
-        named = zip(("places", "heights", "slopes"), self._tables, strict=True)
-        return {name: table.tolist() for name, table in named}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        return cls(*(_vector(state[name]) for name in ("places", "heights", "slopes")))
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         x, t, d = (table.to(odds.device) for table in self._tables)
@@ -353,20 +313,17 @@ class LogOddsSpline(_LogOddsMap):
 class IsotonicRecalibrator(MapRecalibrator):
     r"""Isotonic regression of the observed on the nominal frequency.
 
-    With :math:`\hat P(p)` the share of the :math:`n` held-out PIT values that are at
-    most :math:`p`, the increasing map with the least squared error is fitted to the
-    points :math:`(u_i, \hat P(u_i))` and (0, 0). It is linear between them and 1
-    beyond the largest. The points increase already, so it goes through each of them.
-    One outlier above the largest PIT value would cost an infinite NLL, so the map that
-    is used gives a weight of :math:`\varepsilon` to the identity,
+    With :math:`\hat P(p)` the share of the :math:`n` held-out PIT values up to
+    :math:`p`, the map goes through (0, 0) and all :math:`(u_i, \hat P(u_i))`, linear in
+    between and 1 beyond the largest. One outlier beyond would cost an infinite NLL, so
+    a weight of :math:`\varepsilon` is given to the identity,
 
     .. math:: R(u) = (1 - \varepsilon)\, R_\mathrm{iso}(u) + \varepsilon\, u ,
 
-    and its density is at least :math:`\varepsilon`. The default
-    :math:`\varepsilon = 1 / (n + 1)` counts one row more, of which nothing is known.
+    and the density is at least :math:`\varepsilon`.
 
     Data: held-out rows, best 100 or more. No finite-sample guarantee; for one take
-    ``empirical``. Its density jumps from segment to segment, which costs about 0.4 in
+    ``empirical``. The density jumps from segment to segment, which costs about 0.4 in
     the mean NLL of fresh rows; for the NLL take ``smooth`` or ``beta``.
 
     Parameters
@@ -430,24 +387,19 @@ class EmpiricalRecalibrator(MapRecalibrator):
 
     .. math:: R(u_{(i)}) = \frac{i}{n + 1}
 
-    and through (0, 0) and (1, 1), linear in between, so that it has a density above 0
-    everywhere. Of equal PIT values the highest rank counts.
+    and through (0, 0) and (1, 1), linear in between. Of equal PIT values the highest
+    rank counts.
 
     **Guarantee.** Let the :math:`n` held-out rows and a new one be exchangeable, and
     their PIT values distinct. Then the new target lies below the recalibrated quantile
     at level :math:`i / (n+1)` with probability exactly :math:`i / (n+1)`, for every
     :math:`n` and every model, and at any level :math:`p` within :math:`1 / (n+1)` of
-    :math:`p`; a central interval is within :math:`2 / (n+1)` of its coverage. The
-    probability is over held-out rows and the new row together, not for each row by
-    itself. For intervals that never cover less take ``conformal_interval``.
-
-    PIT values closer to 0 or 1 than 1e-15 are as good as tied. Where more than one in
-    fifty is near that, ``fit`` widens the predictions first (``spread``), which keeps
-    all ranks of a location-scale family.
+    :math:`p`. The probability is over held-out rows and the new row together. For
+    intervals that never cover less take ``conformal_interval``.
 
     Data: held-out rows, any number. The density jumps from segment to segment, which
-    costs about 0.42 in the mean NLL of fresh rows (one minus Euler's constant); for
-    the NLL take ``smooth`` or ``beta``.
+    costs about 0.42 in the mean NLL of fresh rows; for the NLL take ``smooth`` or
+    ``beta``.
 
     References
     ----------
@@ -475,17 +427,14 @@ class SmoothRecalibrator(MapRecalibrator):
     r"""A spline through a few quantiles of the held-out PIT values.
 
     The map is :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)` with an
-    increasing spline :math:`T` that has a continuous derivative, so the recalibrated
-    distribution has a continuous density, above 0 everywhere. Its knots are about
-    :math:`n^{1/3}` quantiles of the PIT values, each supported by some
-    :math:`n^{2/3}` rows, and more towards the ends when the rows suffice. Beyond them
-    :math:`T` is linear, with Hill's estimate from the rows out there,
+    increasing spline :math:`T`, so the density is continuous and above 0. Its knots are
+    about :math:`n^{1/3}` quantiles of the PIT values, and more towards the ends when
+    the rows suffice. Beyond them :math:`T` is linear, with Hill's estimate
 
     .. math:: \beta = \frac{m + 1}{1 + \sum_i |\operatorname{logit} u_i - s|}
 
     for the :math:`m` values beyond the knot :math:`s`, at most 4 times the slope of the
-    segment before. On the scale of log odds that continues a normal distribution that
-    is too narrow or too wide as a normal distribution.
+    segment before.
 
     Data: held-out rows, best 50 or more; a single one gives a shift. No finite-sample
     guarantee, but the best NLL of the maps here if there are enough rows.
@@ -573,11 +522,10 @@ class BetaRecalibrator(MapRecalibrator):
 
     .. math:: (a - \log a - 1) + (b - \log b - 1) + c^2 / 2 ,
 
-    which is 0 for the identity, weighs less than a few rows and keeps the map finite
-    for a single row. The sum is concave: there is one maximum.
+    which keeps the map finite for a single row. The sum is concave.
 
-    Data: held-out rows, from about 10 on. No finite-sample guarantee. It can only
-    correct what three parameters can; with 1000 rows or more take ``smooth``.
+    Data: held-out rows, from about 10 on; with 1000 or more take ``smooth``. No
+    finite-sample guarantee.
 
     References
     ----------
@@ -629,7 +577,7 @@ class BetaRecalibrator(MapRecalibrator):
 
 
 def _vector(values: Any) -> Tensor:  # noqa: ANN401  (numbers, perhaps from a file)
-    return torch.tensor(values, dtype=torch.float64)
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def _pick(table: Tensor, index: Tensor) -> Tensor:

@@ -7,12 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import torch
 
 from calibrant._checks import ArrayLike, InputError, check_positive
-from calibrant.distributions import (
-    AbstractDistribution,
-    Censored,
-    as_distribution,
-    rescaled,
-)
+from calibrant.distributions import AbstractDistribution, as_distribution
 from calibrant.recalibration.base import (
     FIT_ON,
     Prediction,
@@ -79,18 +74,12 @@ class ScaleRecalibrator(StoredPart):
         from scipy.optimize import minimize_scalar  # only who fits pays for the import
 
         predicted, target = held_out_rows(distribution, y)
-        wide, base = target.double(), predicted
-        if isinstance(predicted, Censored):
-            base = predicted.base
         # In float64: float32 would round the factor.
-        center = center_of(base).double()
-        centered = rescaled(base, -center, 1.0)
+        wide, center = target.double(), center_of(predicted).double()
 
         def mean_score(log_factor: float) -> float:
             with torch.no_grad():
-                given = rescaled(centered, center, math.exp(log_factor))
-                if isinstance(predicted, Censored):
-                    given = Censored(given, predicted.low, predicted.high)
+                given = stretched(predicted, math.exp(log_factor), center)
                 by_nll = self.score == "nll"
                 score = -given.log_prob(wide) if by_nll else given.crps(wide)
             return float(score.mean())
@@ -106,8 +95,7 @@ class ScaleRecalibrator(StoredPart):
             raise InputError(
                 "the best factor must lie between 1/2981 and 2981, and it does not: "
                 f"the held-out targets are {'on' if best == 0 else 'far off'} the "
-                "centers of their distributions. Check the units, or hold more rows "
-                "out."
+                "centers. Check the units, or hold more rows out."
             )
         found = minimize_scalar(
             mean_score,

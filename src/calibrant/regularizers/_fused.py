@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant.distributions.normal import Gaussian
+from calibrant.distributions.normal import Gaussian, gradients_again
 from calibrant.regularizers.divergences import cumulative_kl, survival_factors
 
 __all__ = ["gaussian_cumulative_kl"]
@@ -44,6 +44,10 @@ def gaussian_cumulative_kl(mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:
     return value
 
 
+def _plain(mean: Tensor, stddev: Tensor, y: Tensor) -> Tensor:
+    return cumulative_kl(Gaussian(mean, stddev).pit(y))
+
+
 class _GaussianCumulativeKl(torch.autograd.Function):
     """The value ``(...)``; the slope ``(..., n)`` is found along with it."""
 
@@ -58,8 +62,8 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         twice_survival = torch.erfc(z * math.sqrt(0.5))
         logarithm = twice_survival.log()
         if not near:
-            # Precise everywhere, at ten times the price. Only far values take it, so
-            # that no row's last digits depend on how far another member's rows are.
+            # Ten times the price. Only far values take it: no row's last digits
+            # depend on how far another member's rows are.
             precise = torch.special.log_ndtr(-z).add_(math.log(2))
             logarithm = torch.where(z.abs() <= last, logarithm, precise)
         bracket = entries.sub_(logarithm)
@@ -74,14 +78,7 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         *inputs, z, slope = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         if torch.is_grad_enabled():  # create_graph=True: that of the plain form
-            # Aliases: a path from one input to another is not this function's.
-            mean, stddev, y = aliases = [part.view_as(part) for part in inputs]
-            value = cumulative_kl(Gaussian(mean, stddev).pit(y))
-            learned = [part for part, want in zip(aliases, wanted, strict=True) if want]
-            rest = iter(
-                torch.autograd.grad(value, learned, gradient, create_graph=True)
-            )
-            return tuple(next(rest) if want else None for want in wanted)
+            return tuple(gradients_again(_plain, inputs, wanted, gradient))
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
         by_mean = slope * gradient.unsqueeze(-1)
         by_stddev = by_mean * z if wanted[1] else None
@@ -93,13 +90,12 @@ def _table(n: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The numbers n c_k - 1 + ln 2, rounded once."""
     # What inference mode makes could not be used in training afterwards.
     with torch.inference_mode(mode=False):
-        return (n * survival_factors(n, device) + (math.log(2) - 1)).to(dtype)
+        return (n * survival_factors(n) + (math.log(2) - 1)).to(device, dtype)
 
 
 def _by_rank(table: Tensor, values: Tensor) -> Tensor:
     """Give each value ``(..., n)`` the entry of its rank, equal values their mean."""
-    # numpy sorts a stack in half of torch's time. Which of two equal values comes
-    # first is open there; the mean over them makes it no matter.
+    # numpy sorts a stack in half of torch's time.
     on_cpu = values.device.type == "cpu"
     order = torch.from_numpy(values.numpy().argsort(-1)) if on_cpu else values.argsort()
     ordered, entries = values.gather(-1, order), table.expand_as(values)

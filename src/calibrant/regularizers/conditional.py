@@ -20,10 +20,9 @@ _KEYS = ("spread", "mean", "features")
 class ConditionalRegularizer(QuantileRegularizer):
     r"""Regularize PIT values within groups of rows that are predicted alike.
 
-    A model can have uniform PIT values over all rows and still be over-confident where
-    it predicts a small spread and timid where it predicts a large one. Distribution
-    calibration asks for uniform PIT values given what was predicted: for each key the
-    rows are sorted by its detached value and cut into :math:`G` groups of equal size,
+    Distribution calibration asks for uniform PIT values given what was predicted: for
+    each key the rows are sorted by its detached value and cut into :math:`G` groups of
+    equal size,
 
     .. math::
         R_G(u) = \frac{1}{K} \sum_{k=1}^K \sum_{g=1}^G \frac{n_{kg}}{n}
@@ -110,8 +109,7 @@ class ConditionalRegularizer(QuantileRegularizer):
         order = keys.argsort(dim=-1, stable=True)
         grouped = pit.map(lambda part: part.expand(order.shape).gather(-1, order))
         value = self._mean_over_groups(grouped)
-        # A constant key (one spread for all) makes no groups: its order of rows would
-        # be that of the batch, and mean nothing.
+        # A constant key makes no groups: its order of rows would mean nothing.
         constant = keys.amax(-1) == keys.amin(-1)
         if constant.any():
             value = torch.where(constant, self._regularizer(pit), value)

@@ -48,9 +48,8 @@ class QuantileRegularizer(nn.Module):
         temperature pass ``functools.partial(neural_sort, temperature=0.01)``.
     memory
         Keep this many detached PIT values of earlier batches beside the current ones,
-        so that small batches still see a whole distribution. Used and filled in
-        training mode only. The gradient of the current rows is scaled up by
-        (n + kept) / n, so that the strength keeps its meaning.
+        in training mode only, so that small batches still see a whole distribution.
+        The gradient of the current rows is scaled up by (n + kept) / n.
     dim
         The axis of the rows. The default fits ``(n,)`` and stacks ``(members, n)``;
         for several targets ``(n, targets)`` use 0.
@@ -58,24 +57,19 @@ class QuantileRegularizer(nn.Module):
         Look for NaN, values outside [0, 1] and a shape of ``(n, 1)``; on a GPU that
         waits for the device. Without it NaN gives NaN.
     distributed
-        Look at the rows of all processes of ``torch.distributed``: calibrated parts do
-        not make a calibrated whole. None does so in training mode with gradients if a
-        process group of two or more is initialized; True always; False never. Batches
-        may differ in size or be empty. All processes must call it equally often.
+        Look at the rows of all processes of ``torch.distributed``. None does so in
+        training mode with gradients if a process group of two or more is initialized;
+        True always; False never. Batches may differ in size or be empty. All processes
+        must call it equally often.
     process_group
         Which processes; None for all.
 
     Notes
     -----
-    Value and gradient of the cumulative KL are finite for a Gaussian in float32 up to
-    :math:`|z| = 10^6`; where the density underflows (:math:`|z| > 14`) the gradient is
-    exactly 0, and the NLL still pulls. Under autocast everything is computed in
-    float32. The cumulative KL of Gaussians takes a closed form, twice as fast or more.
-
-    With several processes each gets the value of the whole batch, and its own rows the
-    gradient of that times the number of processes: the mean over processes, which
-    ``DistributedDataParallel`` takes, is the gradient of the whole batch. A process
-    that ends or hangs gives the others a ``LostRankError``.
+    Under autocast everything is computed in float32. The cumulative KL of Gaussians
+    takes a closed form, twice as fast or more. With several processes the mean of their
+    gradients, which ``DistributedDataParallel`` takes, is that of the whole batch; a
+    process that ends or hangs gives the others a ``LostRankError``.
 
     References
     ----------
@@ -196,10 +190,7 @@ class QuantileRegularizer(nn.Module):
     def _pit(
         self, prediction: object, y: ArrayLike | None, *, part: bool
     ) -> tuple[PitValues, AbstractDistribution | None]:
-        """PIT values with the rows on the last axis, and the distribution if any.
-
-        ``part`` says that these are some rows of a larger batch, maybe one or none.
-        """
+        """PIT values with rows last, maybe ``part`` of a batch; the distribution."""
         distribution = None
         if isinstance(prediction, Tensor | PitValues) and y is None:
             single = self.dim != -1 or not self.validate or part
@@ -217,9 +208,8 @@ class QuantileRegularizer(nn.Module):
             if learns and not pit.cdf.requires_grad:
                 raise InputError(
                     "a regularizer needs a distribution whose cdf has a gradient, and "
-                    f"{distribution!r} has none: a step function of samples would "
-                    "silently train nothing. Predict means and spreads "
-                    "(GaussianMixture), or a QuantileTable."
+                    f"{distribution!r} has none: it would silently train nothing. "
+                    "Predict means and spreads (GaussianMixture), or a QuantileTable."
                 )
             if self.validate:
                 _check_finite(pit.cdf)

@@ -23,8 +23,7 @@ class TrainingData:
         Targets as each member sees them, shape ``(members, n)``, of order 1.
     rows
         For each member the numbers of the rows that it learns from. Members with fewer
-        rows than the others see some of theirs twice in an epoch, so that all take the
-        same steps.
+        rows see some of theirs twice in an epoch: all take the same steps.
     held_out
         For each member the numbers of the rows that early stopping looks at, or None.
     weights
@@ -85,8 +84,7 @@ class TrainingData:
     def order(self, generator: torch.Generator) -> Tensor:
         """Draw each member's order of one epoch, shape ``(members, longest)``.
 
-        Each member draws from a source of its own, so that its order does not depend
-        on how many rows the others have.
+        A member's order does not depend on how many rows the others have.
         """
         longest = max(len(own) for own in self.rows)
         seeds = torch.randint(2**62, (len(self.rows),), generator=generator).tolist()
@@ -101,13 +99,7 @@ class TrainingData:
         return torch.stack(orders)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Features ``(members, b, d)`` and targets ``(members, b)`` of rows of each.
-
-        Parameters
-        ----------
-        rows
-            Numbers of each member's rows, shape ``(members, b)``.
-        """
+        """Features ``(members, b, d)`` and targets of rows ``(members, b)``."""
         # An index of two axes takes several times as long as one of one axis.
         x = self.x.index_select(0, rows.reshape(-1))
         return x.view(*rows.shape, self.x.shape[1]), self.y.gather(1, rows)
@@ -119,10 +111,10 @@ class TrainingData:
 
     def member_weights(self) -> Tensor | None:
         """Weights of mean 1 over each member's rows, shape ``(members, n)``."""
-        weights = self.weights
-        if weights is None:
+        given = self.weights
+        if given is None:
             return None
-        return torch.stack([weights / weights[own].mean() for own in self.rows])
+        return torch.stack([given / given[own].mean() for own in self.rows])
 
 
 def _check_rows(rows: Sequence[Tensor], members: int, n: int, *, name: str) -> None:

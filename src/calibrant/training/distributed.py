@@ -25,11 +25,9 @@ _TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 class Team:
-    """All processes of a training: each takes a part of every batch.
+    """All processes of a training: each holds all rows and takes a part of every batch.
 
-    All of them hold the same rows, draw the same orders and see the same held-out
-    rows. A step's gradient is that of the whole batch, so that the weights are those of
-    one process that learns alone, to rounding.
+    A step's gradient is that of the whole batch.
     """
 
     def __init__(self) -> None:
@@ -85,10 +83,7 @@ class Team:
 
 
 def join_team(device: str = "cpu") -> Team:
-    """Return the team of all processes; make its group as torchrun says if need be.
-
-    ``device`` is where the networks are: it decides on the backend of a new group.
-    """
+    """Return the team of all processes; make its group as torchrun says if need be."""
     if not distributed.is_available():
         raise InputError("distributed=True needs a torch that is built with it.")
     if not distributed.is_initialized():

@@ -94,17 +94,14 @@ class EpochLogger:
 
     It logs ``loss``, ``regularizer``, ``held_out/score`` and, side by side,
     ``held_out/calibration_error`` and ``held_out/calibration_floor``, see
-    :class:`EpochState`. If one ``fit`` trains several times (each strength of
-    ``"auto"``), the steps go on from one training to the next, and ``training`` counts
-    them. Copies, as ``sklearn.base.clone`` makes them, share the steps.
+    :class:`EpochState`. If one ``fit`` trains several times, the steps go on, and
+    ``training`` counts the trainings. Copies share the steps.
 
     Parameters
     ----------
     log
-        Called as ``log(name, value, step)``. For TensorBoard
-        ``SummaryWriter("runs").add_scalar``, for MLflow ``lambda name, value, step:
-        mlflow.log_metric(name, value, step=step)``, for Weights & Biases ``lambda
-        name, value, step: wandb.log({name: value}, step=step)``.
+        Called as ``log(name, value, step)``: for TensorBoard
+        ``SummaryWriter("runs").add_scalar``.
 
     Examples
     --------

@@ -58,13 +58,11 @@ def train(
     ----------
     network
         A stack with ``members`` (``NETWORKS``), or any module that turns ``(n, d)``
-        into a distribution of batch shape ``(n,)``; then the data must be for one
-        member. It learns on the device that it is on.
+        into a distribution of batch shape ``(n,)``, with data for one member.
     data, recipe
         Rows and who learns from which; and how.
     generator
-        Source of batch orders and dropout masks, on the CPU. With the same seed the
-        result is the same bit for bit on the same machine. A module's own
+        Source of batch orders and dropout masks, on the CPU. A module's own
         ``nn.Dropout`` is seeded from it too; the global state stays as it was.
     callbacks
         Called after each epoch; one that returns True ends the training.
@@ -74,9 +72,7 @@ def train(
         Train with all processes that torchrun has started, each with its part of every
         batch. All must be given the same data, recipe and generator; the weights are
         those of one process alone, to rounding, but for dropout masks and batch
-        normalization, which see a process's part. The first process alone shows
-        progress and calls callbacks. If one ends, the others raise ``LostRankError``;
-        Ctrl-C ends all of them without a result.
+        normalization. The first process alone shows progress and calls callbacks.
     judge
         A score of the network, smaller is better, that early stopping looks at instead
         of each member's held-out rows: all members keep the weights of one epoch.
@@ -197,8 +193,13 @@ class Trainer:
         if self.adversarial:
             self.reach = recipe.adversarial * self.data.ranges()
         held_out = self.data.held_out
-        self.held_out = None if held_out is None else _padded(held_out)
-        self.floor = None if held_out is None else _floor(held_out)
+        self.held_out: tuple[Tensor, Tensor] | None = None
+        self.floor: float | None = None
+        if held_out is not None:
+            self.held_out = _padded(held_out)
+            sizes = [len(own) for own in held_out]
+            floors = [expected_calibration_error(n, levels=_LEVELS) for n in sizes]
+            self.floor = sum(floors) / len(floors)
         self.best = self._early_stopping()
         # Masks are drawn where the network is, orders on the CPU.
         seed = int(torch.randint(2**62, (), generator=generator))
@@ -255,10 +256,7 @@ class Trainer:
         )
 
     def step(self, rows: Tensor, place: str) -> tuple[float, float]:
-        """Take one step with rows ``(members, b)``; return mean loss and regularizer.
-
-        ``place`` is what an error says of where it happened.
-        """
+        """Take one step with rows ``(members, b)``; tell mean loss and regularizer."""
         team, self.batch = self.team, rows.shape[1]
         if team is not None:
             rows = team.part(rows)
@@ -314,15 +312,14 @@ class Trainer:
         self, predicted: AbstractDistribution, y: Tensor, rows: Tensor
     ) -> Tensor:
         """Weighted mean score of each member, shape ``(members,)``."""
-        scores = self.score(predicted, y if self.stacked else y[0]).reshape(rows.shape)
+        target = y if self.stacked else y[0]
+        scores: Tensor = self.score(predicted, target).reshape(rows.shape)
         if self.weights is not None:
             # All of a member's have mean 1; those of a batch only in expectation.
             scores = self.weights.gather(1, rows) * scores
         if self.team is not None:  # the mean over processes is that over the batch
-            total: Tensor = scores.sum(1) * (self.team.size / self.batch)
-            return total
-        mean: Tensor = scores.mean(1)
-        return mean
+            return scores.sum(1) * (self.team.size / self.batch)
+        return scores.mean(1)
 
     def _clip(self) -> None:
         """Shorten each member's gradient; members must not feel each other."""
@@ -477,11 +474,10 @@ class _BestWeights:
 
     def restore(self) -> list[int]:
         """Give the best weights back, and say from which epochs they are."""
+        kept = self._kept or self._tensors
         with torch.no_grad():
-            for now, kept in zip(
-                self._tensors, self._kept or self._tensors, strict=True
-            ):
-                now.copy_(kept)
+            for now, best in zip(self._tensors, kept, strict=True):
+                now.copy_(best)
         return self._epoch.tolist()
 
 
@@ -539,9 +535,3 @@ def _calibration_error(pit: Tensor, real: Tensor) -> float:
     count.scatter_add_(1, place, real.double())
     observed = count.cumsum(1)[:, :-1] / real.sum(1, keepdim=True)
     return float((observed - nominal).square().sum(1).mean())
-
-
-def _floor(rows: Sequence[Tensor]) -> float:
-    """Mean of :func:`_calibration_error` if all members are perfectly calibrated."""
-    floors = [expected_calibration_error(len(own), levels=_LEVELS) for own in rows]
-    return sum(floors) / len(floors)

@@ -71,9 +71,9 @@ class Recipe:
         over the whole batch, see ``ConditionalRegularizer``.
     adversarial
         Train half on rows that were moved by this share of each input's range, in the
-        direction that raises the score most (FGSM). 0 for none; the paper's is 0.01.
-        The loss is then the mean of that of both halves, and the regularizer looks at
-        the unmoved rows alone: :math:`\frac12 (s + \lambda R) + \frac12 s'`.
+        direction that raises the score most (FGSM); the paper's is 0.01. The loss is
+        then :math:`\frac12 (s + \lambda R) + \frac12 s'`, with :math:`s'` of the moved
+        rows.
     epochs, batch_size
         Passes over the rows, and rows of each step. A short last batch is kept.
     optimizer
@@ -85,15 +85,12 @@ class Recipe:
     gradient_clip
         Largest norm of a member's gradient, or None.
     patience
-        A member is done when its held-out score has not improved for this many epochs;
-        it gets its best weights back. Training ends when all are done. None for no
-        early stopping.
+        A member is done when its held-out score has not improved for this many epochs,
+        and gets its best weights back. None for no early stopping.
 
     Notes
     -----
-    Sample weights weight the score. The regularizer counts each row once: it compares
-    the ranks of PIT values, and a weighted rank would ask for calibration of another
-    population than the one that the batch was drawn from.
+    Sample weights weight the score. The regularizer counts each row once.
 
     Examples
     --------
