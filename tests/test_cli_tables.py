@@ -285,7 +285,7 @@ def test_a_command_that_is_written_wrongly_is_one_line(
         (["fit"], "calibrant fit: Missing"),
         (["fit", "x.csv", "--target", "y", "--epoch", "3"], "No such option: --epoch"),
         (["fitt"], "No such command"),
-        (["fit", "x.csv", "--target", "y", "--epochs", "0"], "--epochs"),
+        (["fit", "x.csv", "--target", "y", "--members", "0"], "--members"),
     ):
         monkeypatch.setattr(sys, "argv", ["calibrant", *arguments])
         assert run() == 2

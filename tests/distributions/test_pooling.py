@@ -86,9 +86,8 @@ def test_pool_is_the_weighted_mean_of_the_members_cdfs(
     [
         (Gaussian(LOCATION, SCALE), 2),
         (normal_mixture(), 6),
-        (Mixture([normal_mixture(), Gaussian(LOCATION, 1.0)], [0.4, 0.6]), 8),
     ],
-    ids=["gaussian", "gaussian_mixture", "mixture"],
+    ids=["gaussian", "gaussian_mixture"],
 )
 def test_normal_members_stay_normal(law: AbstractDistribution, members: int) -> None:
     pooled = pool(law, WEIGHTS)

@@ -100,9 +100,8 @@ ONCE: dict[str, Ask] = {
 def test_second_derivatives_are_refused_rather_than_wrong(ask: Ask) -> None:
     parameter = double([1.3, 0.8]).requires_grad_()
     assert torch.autograd.gradcheck(ask, parameter)
-    (slope,) = torch.autograd.grad(ask(parameter).sum(), parameter, create_graph=True)
     with pytest.raises(RuntimeError, match="only first derivatives"):
-        torch.autograd.grad(slope.sum(), parameter)
+        torch.autograd.grad(ask(parameter).sum(), parameter, create_graph=True)
 
 
 @pytest.mark.parametrize("mixed", [False, True])
@@ -121,20 +120,6 @@ def test_saturated_tails_of_torch_laws_have_no_gradient(mixed: bool) -> None:
         assert leaf.grad is not None
         assert leaf.grad[[0, 1, 3]].tolist() == [0.0, 0.0, 0.0]
         assert leaf.grad[2].abs() > 0.1
-
-
-def test_a_law_without_mean_and_icdf_saturates_too() -> None:
-    rate = single([1.0, 2.0]).requires_grad_()
-    law = TorchDistribution(
-        distributions.TransformedDistribution(
-            distributions.Gamma(single([1.0, 1.0]), rate),
-            [distributions.AffineTransform(1.0, 2.0)],
-        )
-    )
-    law.cdf(single([2.0, 1e30])).sum().backward()
-    assert rate.grad is not None
-    assert rate.grad[0] > 0.1
-    assert rate.grad[1] == 0
 
 
 LAWS: dict[str, Callable[[Tensor, Tensor], AbstractDistribution]] = {
@@ -186,31 +171,6 @@ def test_transformed_laws_end_where_their_base_does(sign: float) -> None:
     assert law.log_prob(y)[1].isfinite()
     spread = 2 * np.exp(0.5) * (1 - special.erf(0.5))
     torch.testing.assert_close(law.crps([1.0, 1.0]), double([spread, spread]))
-
-
-def test_transforms_that_lose_the_end_leave_the_support_open() -> None:
-    flat = distributions.AffineTransform(0.0, 0.0)
-    law = TorchDistribution(
-        distributions.TransformedDistribution(
-            distributions.Normal(ZEROS, ZEROS + 1), [flat]
-        )
-    )
-    low, high = law._bounds()
-    assert low.eq(-torch.inf).all()
-    assert high.eq(torch.inf).all()
-
-
-@pytest.mark.parametrize("method", ["cdf", "crps", "quantile"])
-def test_gamma_says_that_its_concentration_cannot_be_trained(method: str) -> None:
-    shape, rate = (double([1.0, 2.0]).requires_grad_() for _ in range(2))
-    ask = getattr(TorchDistribution(distributions.Gamma(shape, rate)), method)
-    with pytest.raises(UnsupportedError, match="Detach the concentration"):
-        ask(0.7).sum().backward()
-    ask = getattr(TorchDistribution(distributions.Gamma(shape.detach(), rate)), method)
-    (slope,) = torch.autograd.grad(ask(0.7).sum(), rate)
-    assert slope.abs().min() > 0
-    TorchDistribution(distributions.Gamma(shape, rate)).log_prob(0.7).sum().backward()
-    assert shape.grad is not None
 
 
 @pytest.mark.parametrize(

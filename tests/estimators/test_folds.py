@@ -314,9 +314,12 @@ class TestTime:
         with pytest.raises(InputError, match=r"time must not have gaps.*Leave rows"):
             Blocks(np.arange(3), np.asarray(time))
 
-    def test_values_without_an_order(self) -> None:
-        with pytest.raises(InputError, match="one type that has an order"):
-            Blocks(np.arange(2), np.array([1, "a"], dtype=object))
+    @pytest.mark.parametrize("time", [[1, "a"], ["1/1/2020", "2/1/2020"]])
+    def test_values_without_an_order(self, time: list[object]) -> None:
+        with pytest.raises(
+            InputError, match=r"one type that has an order.*to_datetime"
+        ):
+            Blocks(np.arange(2), np.array(time, dtype=object))
 
     @pytest.mark.parametrize(
         "time",

@@ -223,14 +223,6 @@ def test_bad_rows_in_prediction(fitted: CalibratedRegressor) -> None:
         fitted.predict_interval(np.empty((0, 2)))
 
 
-def test_groups_and_time_of_another_length(cheap: Make) -> None:
-    x, y = rows()
-    with pytest.raises(InputError, match="groups must have one label for each row"):
-        cheap().fit(x, y, groups=np.arange(3))
-    with pytest.raises(InputError, match="time must have one value for each row"):
-        cheap().fit(x, y, time=np.arange(3))
-
-
 def test_groups_and_time_reach_the_folds(
     cheap: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -590,10 +590,10 @@ def test_masks_of_each_row_are_those_of_ordinary_dropout() -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "words"),
     [
-        ({"strength": "auto"}, {}, "got .*'auto'"),
-        ({"patience": 3}, {}, "got .* 3, "),
-        ({"recalibrate_on": "train"}, {}, "got .*'train'"),
-        ({"schedule": "cosine"}, {"epochs": (1, 2)}, "got .*'cosine'"),
+        ({"strength": "auto"}, {}, r"(?s)got .*strength=.auto"),
+        ({"patience": 3}, {}, r"(?s)got .*patience=3"),
+        ({"recalibrate_on": "train"}, {}, r"(?s)got .*on=.train"),
+        ({"schedule": "cosine"}, {"epochs": (1, 2)}, r"(?s)got .*cosine"),
         ({}, {"epochs": (0, 2)}, "at least 1"),
         ({}, {"rows": [np.arange(3), np.arange(4)]}, r"\[3, 4\] rows"),
     ],

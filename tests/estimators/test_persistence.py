@@ -362,22 +362,22 @@ ENCODING = "networks.0.stack.encoding."
 
 
 ARRAYS: dict[str, tuple[Change, str]] = {
-    "no-columns": (lambda a: a.pop(f"{ENCODING}column"), "feature of each bin"),
+    "no-columns": (lambda a: a.pop(f"{ENCODING}column"), "one of its 2 features"),
     "no-bins": (
         lambda a: a.update({n: v[:0] for n, v in a.items() if n.startswith(ENCODING)}),
-        "feature of each bin",
+        "one of its 2 features",
     ),
     "columns-of-nothing": (
         lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] + 1}),
-        "must be of its 2 features",
+        "one of its 2 features",
     ),
     "columns-before-the-first": (
         lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] - 1}),
-        "must be of its 2 features",
+        "one of its 2 features",
     ),
     "columns-that-are-none": (
         lambda a: a.update({f"{ENCODING}column": a[f"{ENCODING}column"] / 1}),
-        "feature of each bin",
+        "one of its 2 features",
     ),
     "a-part-of-its-own": (
         lambda a: a.update({f"{ENCODING}forward": torch.zeros(3)}),

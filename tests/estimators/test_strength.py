@@ -34,9 +34,9 @@ def choose(
     same = [1.0] * len(error)
     return choose_strength(
         np.arange(float(len(error))),
-        calibration_error=np.array(error),
-        crps=np.array(crps or same),
-        nll=np.array(nll or same),
+        np.array(error),
+        np.array(crps or same),
+        np.array(nll or same),
         noise_floor=0.01,
         rule=rule,
     )

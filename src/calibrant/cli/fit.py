@@ -140,8 +140,12 @@ def fit(
     ] = "0",
     recalibrator: RecalibratorOption = "auto",
     epochs: Annotated[
-        int, typer.Option(min=1, help="Passes at most.", rich_help_panel=_MODEL)
-    ] = 120,
+        str,
+        typer.Option(
+            help="Passes at most, or auto: 120, fewer beyond 50,000 rows.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
     target_transform: Annotated[
         str | None,
         typer.Option(
@@ -189,9 +193,9 @@ def fit(
         "network": network,
         "hidden": _units(hidden),
         "members": members,
-        "strength": _strength(strength),
+        "strength": _number(strength, "--strength", float),
         "recalibrator": None if recalibrator == "none" else recalibrator,
-        "epochs": epochs,
+        "epochs": _number(epochs, "--epochs", int),
         "target_transform": target_transform,
         "bounds": None if lower is None and upper is None else (lower, upper),
         **_parameters(more),
@@ -254,15 +258,16 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def _strength(text: str) -> float | str:
+def _number(text: str, option: str, kind: type[int] | type[float]) -> float | str:
     from calibrant._checks import InputError
 
-    if text == "auto":
-        return text
+    what = "an integer from 1 on" if kind is int else "a number"
     try:
-        return float(text)
+        if text == "auto" or kind is float or int(text) >= 1:
+            return text if text == "auto" else kind(text)
     except ValueError:
-        raise InputError(f"--strength takes a number or auto, got {text!r}.") from None
+        pass
+    raise InputError(f"{option} takes {what} or auto, got {text!r}.")
 
 
 def _units(text: str) -> tuple[int, ...]:

@@ -14,7 +14,6 @@ have to be searched for, the same integrals are taken over values,
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +35,6 @@ __all__ = [
     "integrated_crps",
     "level_rule",
     "moments",
-    "refuse_gradient",
     "solve_increasing",
     "tail_quantile",
     "with_implicit_gradient",
@@ -54,16 +52,8 @@ def by_rows(
 ) -> Tensor:
     """Ask blocks of rows of the first batch axis, so that memory stays bounded.
 
-    Parameters
-    ----------
-    ask
-        Takes a distribution and values ``(..., *batch_shape)``, gives such answers.
-    distribution
-        Of any batch shape.
-    values
-        What is asked, each ``(..., *batch_shape)``.
-    size
-        Numbers that are needed for each row.
+    ``ask`` takes a distribution and values ``(..., *batch_shape)`` and gives such
+    answers; it needs ``size`` numbers for each row.
     """
     batch = distribution.batch_shape
     at_once = max(1, _ENTRIES // max(1, batch[1:].numel() * size))
@@ -80,70 +70,6 @@ def by_rows(
 # Gradients.
 
 
-class _Refused(torch.autograd.Function):
-    """A value that depends on parameters by which it cannot be differentiated."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        value: Tensor,
-        text: str,
-        *parameters: Tensor,  # noqa: ARG004
-    ) -> Tensor:
-        ctx.text = text
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:  # noqa: ANN401, ARG004
-        raise UnsupportedError(ctx.text)
-
-
-def refuse_gradient(value: Tensor, parameters: list[Tensor], text: str) -> Tensor:
-    """Return ``value``, whose backward pass raises if a parameter asks for it.
-
-    The forward pass must work: most predictions are measured, not trained, with their
-    graph still attached.
-    """
-    learned = [parameter for parameter in parameters if parameter.requires_grad]
-    if not learned or not torch.is_grad_enabled():
-        return value
-    result: Tensor = _Refused.apply(  # type: ignore[no-untyped-call]
-        value, text, *learned
-    )
-    return result
-
-
-class _ImplicitGradient(torch.autograd.Function):
-    """A root with the derivative of the implicit function theorem."""
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        root: Tensor,
-        gap: Tensor,
-        slope: Tensor,
-    ) -> Tensor:
-        ctx.save_for_backward(gap, slope)
-        return root.clone()
-
-    @staticmethod
-    def backward(
-        ctx: Any,  # noqa: ANN401
-        *gradients: Tensor,
-    ) -> tuple[Tensor | None, ...]:
-        gap, slope = ctx.saved_tensors
-        # torch's once_differentiable is not enough: it takes the slope for a constant
-        # if the gradient that comes in is one, and a second derivative lacks a term.
-        slope = refuse_gradient(
-            slope,
-            [gap],
-            "only first derivatives are known of quantiles that are roots of a cdf. "
-            "Use create_graph=False, or a distribution whose formulas torch "
-            "differentiates twice, as Gaussian.",
-        )
-        return None, -gradients[0] / slope, None
-
-
 def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
     r"""Give a root the gradient that the implicit function theorem says it has.
 
@@ -152,10 +78,17 @@ def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
     root, with its graph back to the parameters, and ``slope`` its derivative.
     """
     steep = slope.detach().clamp_min(torch.finfo(slope.dtype).tiny)
-    result: Tensor = _ImplicitGradient.apply(  # type: ignore[no-untyped-call]
-        root.detach(), gap, steep
-    )
-    return result
+    if gap.requires_grad:
+        gap.register_hook(_first_derivative_only)
+    return root.detach() - (gap - gap.detach()).nan_to_num(0.0) / steep
+
+
+def _first_derivative_only(_: Tensor) -> None:
+    if torch.is_grad_enabled():  # create_graph=True, where the slope is no constant
+        raise UnsupportedError(
+            "only first derivatives are known of quantiles that are roots of a cdf. "
+            "Use create_graph=False, or a distribution as Gaussian."
+        )
 
 
 # Roots.
@@ -172,7 +105,6 @@ def solve_increasing(
     high: Tensor,
     *,
     start: Tensor | None = None,
-    steps: int = 120,
 ) -> Tensor:
     """Find where an increasing function crosses 0, between ``low`` and ``high``.
 
@@ -180,31 +112,16 @@ def solve_increasing(
     step before; elsewhere the bracket is halved. So flat stretches (between far apart
     components) and wrong slopes cost steps, never the root.
 
-    Parameters
-    ----------
-    gap_and_slope
-        Maps points to the function, whose root is sought, and to its derivative. Its
-        unit should be relative (a logarithm of a probability): what is near 0 is
-        judged by it.
-    low, high
-        Finite bracket, both of the shape of the result. Where the function has one
-        sign in all of it, the nearer end comes back.
-    start
-        First guess, the middle unless told; it is moved into the bracket.
-    steps
-        Upper bound of the work; about 6 are usual.
-
-    Returns
-    -------
-    Tensor
-        Roots without gradient, precise to a few units in the last place.
+    The function should be relative, as the logarithm of a probability: what is near 0
+    is judged by it. The bracket is finite and of the shape of the result, which has no
+    gradient. Where the function has one sign in the bracket, the nearer end comes back.
     """
     eps = torch.finfo(low.dtype).eps
     with torch.no_grad():
         x = low + (high - low) / 2 if start is None else start.clamp(low, high)
         last_step = high - low
         width, settled = last_step, torch.zeros_like(x, dtype=torch.bool)
-        for _ in range(steps):
+        for _ in range(120):  # about 6 are usual
             gap, slope = gap_and_slope(x)
             low = torch.where(gap < 0, x, low)
             high = torch.where(gap < 0, high, x)
@@ -236,23 +153,12 @@ def tail_quantile(
     start: Tensor | None = None,
     learned: bool = False,
 ) -> Tensor:
-    """Smallest values with the given probability below them, or else above them.
+    """Smallest values with the probability ``tail`` below them, or else above them.
 
-    Parameters
-    ----------
-    logs
-        Maps values to the logarithms of their tail on the side that is asked for, and
-        of the density; ``-inf`` where there is none.
-    tail
-        Probabilities inside (0, 1/2], of the shape of the result.
-    below
-        Whether each lies below the value that is sought, same shape.
-    bracket
-        Values around the quantiles. Where both are one, or infinite, nothing is sought.
-    start
-        First guess.
-    learned
-        Whether the quantiles get the derivatives of a root.
+    ``logs`` maps values to the logarithms of that tail and of the density, ``-inf``
+    where there is none. ``tail`` lies inside (0, 1/2], ``below`` says on which side of
+    the value, both of the shape of the result. Where the ends of the ``bracket`` are
+    one, or infinite, nothing is sought. ``learned`` roots get their derivatives.
     """
     low, high = bracket
     open_ = low.isfinite() & (high - low).isfinite() & (low < high)
@@ -318,16 +224,8 @@ class LevelRule:
     On each panel of normal scores Q is the polynomial through its values at
     Gauss-Legendre nodes. The weights are :math:`\int L_i \, dR` for its Lagrange
     polynomials, by Gauss-Legendre from kink to kink of the map R. Without a kink inside
-    these are the usual weights times the density of R.
-
-    Parameters
-    ----------
-    unit_map
-        The map R.
-    kinks
-        Levels where Q bends, shape ``(k,)``.
-    steps
-        Whether Q is constant between the ``kinks``.
+    these are the usual weights times the density of R. ``kinks`` are levels ``(k,)``
+    where Q bends; with ``steps`` it is constant between them.
     """
 
     def __init__(
@@ -427,13 +325,8 @@ class LevelRule:
 
         .. math:: 2 \int Q \, (1 - R) \, dR - y - 2 \int_0^{F(y)} (Q - y) \, dR
 
-        Parameters
-        ----------
-        quantiles
-            At the nodes, ``(k, *batch_shape)``.
-        value, score
-            :math:`y` and the normal score of :math:`F(y)` before the map, float64,
-            both ``(..., *batch_shape)``.
+        The quantiles at the nodes are ``(k, *batch_shape)``; the values y and the
+        normal scores of F(y) before the map are ``(..., *batch_shape)`` in float64.
         """
         batch = quantiles.shape[1:]
         front = value.shape[: value.ndim - len(batch)].numel()
@@ -576,9 +469,8 @@ class _Panels:
         half = edges.diff(dim=0) / 2
         t = edges[:-1] + half * (1 + x)
         width = w * half * self._scale * t.cosh()
-        return (self._center + self._scale * t.sinh()).flatten(0, 1), width.flatten(
-            0, 1
-        )
+        y = self._center + self._scale * t.sinh()
+        return y.flatten(0, 1), width.flatten(0, 1)
 
 
 def _progress(values: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.distributions import Distribution, Gamma, TransformedDistribution
+from torch.distributions import Distribution, TransformedDistribution
 
 from calibrant._checks import (
     InputError,
@@ -20,18 +20,11 @@ from calibrant._checks import (
 from calibrant.contracts import HasCdf, PitValues
 from calibrant.distributions._numerics import (
     integrated_crps,
-    refuse_gradient,
     tail_quantile,
 )
 from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 __all__ = ["CdfDistribution", "RenamedScipy", "ScipyDistribution", "TorchDistribution"]
-
-_NO_CONCENTRATION = (
-    "torch has no derivative of a Gamma distribution's cdf by its concentration, which "
-    "requires a gradient here. Detach the concentration (the rate may stay), train "
-    "with log_prob, or use another distribution."
-)
 
 
 class TorchDistribution(AbstractDistribution):
@@ -125,16 +118,6 @@ class TorchDistribution(AbstractDistribution):
         with torch.no_grad():
             return _support_ends(self._given, self._example)
 
-    def _center(self) -> Tensor:
-        """A place inside the support of each row, without gradient."""
-        with torch.no_grad():
-            center = torch.zeros_like(self._example)
-            with suppress(NotImplementedError):
-                center = self._given.mean
-            with suppress(NotImplementedError):
-                center = self._given.icdf(torch.full_like(self._example, 0.5))
-            return self._inside(center.nan_to_num(posinf=0.0, neginf=0.0))
-
     def _inside(self, value: Tensor) -> Tensor:
         """Move values into the open support, where torch's formulas hold."""
         low, high = (bound.to(value.dtype) for bound in self._bounds())
@@ -147,17 +130,11 @@ class TorchDistribution(AbstractDistribution):
         # Rounding of torch's formulas must not leave [0, 1].
         return torch.where(value <= low, 0.0, above).clamp(0, 1)
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return 1 - self._cdf(value)
-
     def _pit(self, value: Tensor) -> PitValues:
         return pit_from_cdf(self._cdf(value))
 
     def _cdf_inside(self, value: Tensor) -> Tensor:
-        """Ask torch, but not for derivatives where the cdf is 0 or 1.
-
-        There they are often 0 times infinity, hence NaN.
-        """
+        """Ask torch, but not for derivatives where the cdf is 0 or 1: often NaN."""
         try:
             found = self._given.cdf(value)
         except NotImplementedError:
@@ -166,9 +143,11 @@ class TorchDistribution(AbstractDistribution):
             return found
         flat = (found <= 0) | (found >= 1)
         if flat.any():
-            regular = self._given.cdf(torch.where(flat, self._center(), value))
+            with torch.no_grad():
+                median = self._quantile(torch.tensor(0.5).to(self._example))
+            regular = self._given.cdf(torch.where(flat, median, value))
             found = torch.where(flat, found.detach(), regular)
-        return refuse_gradient(found, _concentrations(self._given), _NO_CONCENTRATION)
+        return found
 
     def _log_prob(self, value: Tensor) -> Tensor:
         low, high = self._bounds()
@@ -180,13 +159,11 @@ class TorchDistribution(AbstractDistribution):
         level = level.to(self.dtype).expand(shape)
         if self._searched:
             return self._root(level)
-        with torch.no_grad():
-            found = self._given.icdf(level)
-        # torch mirrors or halves some of them, which rounds a level next to 1 to 1.
-        lost = ~found.isfinite() & (level > 0) & (level < 1)
+        # torch mirrors some levels, which rounds those next to 0 and 1 to these.
         eps = torch.finfo(self.dtype).eps
         nearest = level.clamp(2 * eps, 1 - 2 * eps)
-        return self._given.icdf(torch.where(lost, nearest, level))
+        inside = (level > 0) & (level < 1)
+        return self._given.icdf(torch.where(inside, nearest, level))
 
     @property
     def _searched(self) -> bool:
@@ -247,8 +224,7 @@ def _support_ends(given: Distribution, like: Tensor) -> tuple[Tensor, Tensor]:
         ends = _support_ends(given.base_dist, like)
         for transform in given.transforms:
             ends = transform(ends[0]), transform(ends[1])
-        low, high = torch.minimum(*ends), torch.maximum(*ends)
-        return _or_infinite(low, -torch.inf), _or_infinite(high, torch.inf)
+        return torch.minimum(*ends), torch.maximum(*ends)
     support = given.support
     support = getattr(support, "base_constraint", support)
     low, high = (
@@ -256,17 +232,6 @@ def _support_ends(given: Distribution, like: Tensor) -> tuple[Tensor, Tensor]:
         for name, end in (("lower_bound", -torch.inf), ("upper_bound", torch.inf))
     )
     return low, high
-
-
-def _or_infinite(end: Tensor, infinity: float) -> Tensor:
-    return torch.where(end.isnan(), infinity, end)
-
-
-def _concentrations(given: Distribution) -> list[Tensor]:
-    """Parameters by which torch cannot differentiate the cdf."""
-    own = [given.concentration] if isinstance(given, Gamma) else []
-    parts = [part for part in vars(given).values() if isinstance(part, Distribution)]
-    return sum(map(_concentrations, parts), own)
 
 
 def _without_validation(distribution: Distribution) -> Distribution:
@@ -337,11 +302,8 @@ class ScipyDistribution(AbstractDistribution):
     def __getitem__(self, rows: slice | Tensor) -> "ScipyDistribution":
         """Select rows of the first batch axis."""
         try:
-            family, args, named = (
-                self._frozen.dist,
-                self._frozen.args,
-                self._frozen.kwds,
-            )
+            frozen = self._frozen
+            family, args, named = frozen.dist, frozen.args, frozen.kwds
         except AttributeError:
             raise UnsupportedError(
                 f"{type(self._frozen).__name__} cannot select rows: it is not frozen "
@@ -478,9 +440,6 @@ class CdfDistribution(AbstractDistribution):
 
     def _pit(self, value: Tensor) -> PitValues:
         return pit_from_cdf(self._cdf(value))
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return 1 - self._cdf(value)
 
     def _pit_before(self, value: Tensor) -> PitValues:
         # Whether it has atoms is not known.

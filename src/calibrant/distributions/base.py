@@ -16,7 +16,13 @@ from calibrant._checks import (
 )
 from calibrant.contracts import PitValues, UnitMap
 
-__all__ = ["AbstractDistribution", "compact", "joint_shape", "same_value"]
+__all__ = [
+    "AbstractDistribution",
+    "FromBothTails",
+    "compact",
+    "joint_shape",
+    "same_value",
+]
 
 # Quantiles that are asked for at once.
 _AT_ONCE = 1_000_000
@@ -277,6 +283,20 @@ class AbstractDistribution(ABC):
         return f"{type(self).__name__}(batch_shape={shape}, dtype={self.dtype})"
 
 
+class FromBothTails(AbstractDistribution, ABC):
+    """A distribution that finds quantiles in float64 by :meth:`_quantile_at`."""
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        wide = level.double()
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(wide, rest).to(self.dtype)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        wide = survival.double()
+        rest = (1 - compact(wide)).expand(wide.shape)
+        return self._quantile_at(rest, wide).to(self.dtype)
+
+
 def joint_shape(shape: torch.Size, batch_shape: torch.Size) -> torch.Size:
     """Return the longer of two shapes of which one is the end of the other."""
     return shape if len(shape) > len(batch_shape) else batch_shape
@@ -291,8 +311,7 @@ def same_value(value: Tensor, place: Tensor) -> Tensor:
 def compact(values: Tensor) -> Tensor:
     """Shrink the axes along which an expanded tensor only repeats itself to 1.
 
-    The levels of ``quantiles`` are the same for all rows: what is computed from them
-    alone need not be computed again for each row.
+    What is computed from the levels of all rows need not be computed for each.
     """
     for axis, stride in enumerate(values.stride()):
         if stride == 0 and values.shape[axis] > 1:

@@ -115,20 +115,18 @@ def _describe(prediction: object) -> str:
     name = type(prediction).__name__
     if isinstance(prediction, tuple):
         return f"a tuple of {len(prediction)}: give the mean and the standard deviation"
-    if hasattr(prediction, "shape"):
-        return f"one {name}: {_hint(prediction)}"
-    return f"a {name}"
-
-
-def _hint(array: Any) -> str:  # noqa: ANN401
-    """Say which distribution an array could stand for."""
-    if len(array.shape) < 2:
-        return "a point prediction is no distribution, add a standard deviation"
+    shape = getattr(prediction, "shape", None)
+    if shape is None:
+        return f"a {name}"
+    if len(shape) < 2:
+        return (
+            f"one {name}: a point prediction is no distribution, add a standard "
+            "deviation"
+        )
     return (
-        f"of shape {tuple(array.shape)}, it could be several things. Draws on the "
-        "first axis are Empirical(samples), quantiles on the last one are "
-        "QuantileTable(levels, values), columns of mean and standard deviation are "
-        "(array[:, 0], array[:, 1])"
+        f"one {name} of shape {tuple(shape)}. Draws on the first axis are "
+        "Empirical(samples), quantiles on the last one QuantileTable(levels, values), "
+        "columns of mean and standard deviation (array[:, 0], array[:, 1])"
     )
 
 
@@ -220,18 +218,7 @@ def _normal_parts(
         return mean, distribution.stddev[None], torch.ones_like(mean)
     if isinstance(distribution, GaussianMixture):
         return distribution.means, distribution.stddevs, distribution.weights
-    if not isinstance(distribution, Mixture):
-        return None
-    parts = []
-    for component, weight in zip(
-        distribution.components, distribution.weights, strict=True
-    ):
-        inner = _normal_parts(component)
-        if inner is None:
-            return None
-        parts.append((*inner[:2], inner[2] * weight))
-    means, stddevs, weights = (torch.cat(part) for part in zip(*parts, strict=True))
-    return means, stddevs, weights
+    return None
 
 
 def rescaled(

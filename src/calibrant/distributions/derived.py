@@ -9,11 +9,12 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
 from calibrant.contracts import PitValues, TargetTransform, UnitMap
-from calibrant.distributions._numerics import (
-    integrated_crps,
-    moments,
+from calibrant.distributions._numerics import integrated_crps, moments
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    same_value,
 )
-from calibrant.distributions.base import AbstractDistribution, same_value
 
 __all__ = [
     "Affine",
@@ -22,19 +23,43 @@ __all__ = [
     "Transformed",
     "Truncated",
     "log_between",
-    "on_atoms",
 ]
 
 
 class DerivedDistribution(AbstractDistribution, ABC):
     """A distribution that stands on another one, row by row; still abstract.
 
-    A final class sets ``_base``, which answers most of what the integrator asks.
+    A final class sets ``_base`` and, if it moves the values of that, ``_outside``.
     """
 
     _base: AbstractDistribution
     #: Moments that were computed already.
     _kept: tuple[Tensor, Tensor] | None = None
+
+    def _outside(self, value: Tensor) -> Tensor:
+        """Where values ``(..., *batch_shape)`` of the base lie in this one."""
+        return value
+
+    def _moved(self, places: Tensor | None) -> Tensor | None:
+        return None if places is None else self._outside(places).to(self.dtype)
+
+    def _kinks(self) -> Tensor | None:
+        return self._moved(self._base._kinks())
+
+    def _atoms(self) -> Tensor | None:
+        return self._moved(self._base._atoms())
+
+    def _base_value(self, value: Tensor, inner: Tensor) -> Tensor:
+        """Values of the base, where those of atoms are exactly the base's atoms.
+
+        Without this rounding would move a value off its atom.
+        """
+        atoms, inner_atoms = self._atoms(), self._base._atoms()
+        if atoms is None or inner_atoms is None:
+            return inner
+        for atom, own in zip(atoms, inner_atoms, strict=True):
+            inner = torch.where(same_value(value, atom), own.to(inner.dtype), inner)
+        return inner
 
     @property
     def _like(self) -> Tensor:
@@ -73,10 +98,7 @@ class DerivedDistribution(AbstractDistribution, ABC):
         return self._moments()[1].to(self.dtype)
 
     def _moments(self) -> tuple[Tensor, Tensor]:
-        """Mean and variance, in float64, computed once.
-
-        With a graph they are made anew: a graph serves one backward pass only.
-        """
+        """Mean and variance, in float64, computed once unless with a graph."""
         if self._kept is not None:
             return self._kept
         found = moments(self)
@@ -89,20 +111,6 @@ class DerivedDistribution(AbstractDistribution, ABC):
 
     def _answer_dtype(self, value: Tensor) -> torch.dtype:
         return torch.promote_types(value.dtype, self.dtype)
-
-
-def on_atoms(
-    value: Tensor, inner: Tensor, atoms: Tensor | None, inner_atoms: Tensor | None
-) -> Tensor:
-    """Images of values, where those of atoms are exactly the base's atoms.
-
-    Atoms are the first axis. Without this rounding would move a value off its atom.
-    """
-    if atoms is None or inner_atoms is None:
-        return inner
-    for atom, inner_atom in zip(atoms, inner_atoms, strict=True):
-        inner = torch.where(same_value(value, atom), inner_atom.to(inner.dtype), inner)
-    return inner
 
 
 def _on_bounds(value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
@@ -120,10 +128,8 @@ def _on_bounds(value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> 
 def log_between(low: PitValues, high: PitValues) -> Tensor:
     """Logarithm of the probability between two values; ``-inf`` if there is none.
 
-    NaN, from a diverged model, gives NaN.
-
-    Shape: both ``(..., n)``, or such that broadcast. Below the median it is a
-    difference of cdfs, above it of survivals, around it what both tails leave.
+    Below the median it is a difference of cdfs, above it of survivals, around it what
+    both tails leave. NaN, from a diverged model, gives NaN.
     """
     lower = _log_difference(high.log_cdf, low.log_cdf)
     upper = _log_difference(low.log_survival, high.log_survival)
@@ -151,7 +157,25 @@ def _chosen(first: Tensor, one: PitValues, other: PitValues) -> PitValues:
     return PitValues(*(torch.where(first, own, end) for own, end in pairs))
 
 
-class Transformed(DerivedDistribution):
+class _Moved(DerivedDistribution, ABC):
+    """A distribution whose values are those of another one, moved."""
+
+    def _quantile(self, level: Tensor) -> Tensor:
+        return self._outside(self._base._quantile(level)).to(self.dtype)
+
+    def _upper_quantile(self, survival: Tensor) -> Tensor:
+        return self._outside(self._base._upper_quantile(survival)).to(self.dtype)
+
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        return self._outside(self._base._quantile_at(cdf, survival))
+
+    def _sample(
+        self, shape: tuple[int, ...], generator: torch.Generator | None
+    ) -> Tensor:
+        return self._outside(self._base._sample(shape, generator)).to(self.dtype)
+
+
+class Transformed(_Moved):
     r"""Distribution of :math:`Y = g^{-1}(Z)` for one of :math:`Z`, for each row.
 
     A model that is trained on transformed targets :math:`g(y)` predicts distributions
@@ -162,18 +186,12 @@ class Transformed(DerivedDistribution):
         Q_Y(p) = g^{-1}(Q_Z(p)), \qquad
         \log f_Y(y) = \log f_Z(g(y)) + \log g'(y) .
 
-    The likelihood is exact, and comparable with that of models that were trained
-    without the transform. Outside of the support of g the cdf is 0 or 1 and
-    ``log_prob`` is ``-inf``.
+    Outside of the support of g the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
 
     ``mean``, ``variance`` and ``crps`` are integrals over levels as in
-    :class:`Recalibrated`. For a normal distribution under ``log``, with
-    :math:`\sigma` the standard deviation of the logarithm, their relative error is
-    below 1e-6 for :math:`\sigma \le 8` (mean and crps) and :math:`\sigma \le 4`
-    (variance). What lies in tails below 2e-38 is put there, which makes heavier ones
-    too small. A moment whose integrand does not even fall there is ``inf``: every
-    moment of Student's t under ``log`` (up to 100 degrees of freedom), the mean of a
-    Laplace distribution of scale 1 or more. ``crps`` then raises.
+    :class:`Recalibrated`, for a normal distribution under ``log`` with a relative error
+    below 1e-6 up to a standard deviation of 8 (variance: 4). A moment that runs off, as
+    that of Student's t under ``log``, is ``inf``, and ``crps`` raises.
 
     Parameters
     ----------
@@ -209,16 +227,8 @@ class Transformed(DerivedDistribution):
     def _level_kinks(self) -> tuple[Tensor | None, bool]:
         return self._base._level_kinks()
 
-    def _kinks(self) -> Tensor | None:
-        return self._back(self._base._kinks())
-
-    def _atoms(self) -> Tensor | None:
-        return self._back(self._base._atoms())
-
-    def _back(self, places: Tensor | None) -> Tensor | None:
-        if places is None:
-            return None
-        return self.transform.inverse(places.double()).to(self.dtype)
+    def _outside(self, value: Tensor) -> Tensor:
+        return self.transform.inverse(value.double())
 
     def _image(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Value and image in float64, both at the median outside of the support.
@@ -229,12 +239,11 @@ class Transformed(DerivedDistribution):
         low, high = self.transform.support
         inside = (y > low) & (y < high)
         if not inside.all():
-            median = self.transform.inverse(self._base.quantile(0.5).double())
-            y = torch.where(inside, y, median.detach())
+            y = torch.where(inside, y, self._outside(self._base.quantile(0.5)).detach())
         # A power of a large number may be none.
         limit = torch.finfo(torch.float64).max
         z = self.transform.forward(y).clamp(-limit, limit)
-        return y, on_atoms(y, z, self._atoms(), self._base._atoms()), inside
+        return y, self._base_value(y, z), inside
 
     def _pit(self, value: Tensor) -> PitValues:
         _, z, inside = self._image(value)
@@ -264,23 +273,10 @@ class Transformed(DerivedDistribution):
         density = torch.where(inside, density, -torch.inf)
         return density.to(self._answer_dtype(value))
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        z = self._base._quantile(level)
-        return self.transform.inverse(z.double()).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        z = self._base._upper_quantile(survival)
-        return self.transform.inverse(z.double()).to(self.dtype)
-
-    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        z = self._base._quantile_at(cdf, survival)
-        return self.transform.inverse(z.double())
-
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None
     ) -> Tensor:
-        z = self._base._sample(shape, generator)
-        drawn = self.transform.inverse(z.double()).to(self.dtype)
+        drawn = super()._sample(shape, generator)
         # Rounding may reach the ends of the support, which have no likelihood.
         low, high = torch.tensor(self.transform.support).to(drawn)
         return drawn.clamp(torch.nextafter(low, high), torch.nextafter(high, low))
@@ -296,7 +292,7 @@ class _Inside(NamedTuple):
     point: Tensor  # where such a row puts all of it
 
 
-class Truncated(DerivedDistribution):
+class Truncated(FromBothTails, DerivedDistribution):
     r"""The given distribution on the condition that the target lies in :math:`[a, b]`.
 
     .. math::
@@ -304,21 +300,13 @@ class Truncated(DerivedDistribution):
         \log f_T(y) = \log f(y) - \log(F(b) - F(a))
 
     for :math:`a \le y \le b`; outside the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
-    All differences are taken in the tail where they are not rounded, so an interval
-    far out in a tail is as precise as any. An atom on a bound (samples) belongs to the
-    interval.
-
-    Where the base has no mass inside that floats can tell from 0, all of it is put at
-    the bound that is nearest to the base: the cdf is a step there, and ``log_prob`` is
-    ``inf`` at the bound and ``-inf`` elsewhere. Quantiles, moments and samples are at
-    that bound as soon as the mass is below 1e-300, while ``cdf`` and ``log_prob``
-    follow the base as far as the logarithms of its tails do.
+    An interval far out in a tail is as precise as any, and an atom on a bound belongs
+    to it. Where the base has no mass inside that floats can tell from 0, all of it is
+    put at the nearest bound, where ``log_prob`` is ``inf``.
 
     ``mean``, ``variance`` and ``crps`` are integrals as in :class:`Recalibrated`: below
     1e-6 standard deviations off for smooth distributions, 1e-4 for quantile tables, and
-    some 1e-3 for samples, whose steps have no common levels once rows are cut
-    differently. A moment that is infinite on a side without a bound, as the mean of
-    Student's t with one degree of freedom, is so here; ``crps`` then raises.
+    some 1e-3 for samples.
 
     Parameters
     ----------
@@ -359,44 +347,27 @@ class Truncated(DerivedDistribution):
         """Select rows of the first batch axis."""
         return Truncated(self._base[rows], self.low[rows], self.high[rows])
 
-    def _kinks(self) -> Tensor | None:
-        return self._base._kinks()
-
-    def _atoms(self) -> Tensor | None:
-        return self._base._atoms()
-
     def _placed(self, value: Tensor) -> Tensor:
         return _on_bounds(value, self.low, self.high, self.dtype)
 
     def _pit(self, value: Tensor) -> PitValues:
-        y, inside = self._placed(value), self._inside()
-        pit = self._base.pit(y.clamp(self.low, self.high))
-        # Exactly 0 or 1 outside, and a step where there is no mass.
-        zero = torch.where(inside.empty, y < inside.point, y < self.low)
-        one = torch.where(inside.empty, y >= inside.point, y >= self.high)
-        return self._share(inside, pit, zero, one, self._answer_dtype(value))
+        return self._shares(value, before=False)
 
-    def _pit_before(self, value: Tensor) -> PitValues | None:
-        y, inside = self._placed(value), self._inside()
-        at = y.clamp(self.low, self.high)
-        pit = self._base._pit_before(at)
-        if pit is None:
-            if not inside.empty.any():
-                return None
-            pit = self._base.pit(at)
-        zero = torch.where(inside.empty, y <= inside.point, y <= self.low)
-        one = torch.where(inside.empty, y > inside.point, y > self.high)
-        return self._share(inside, pit, zero, one, self._answer_dtype(value))
+    def _pit_before(self, value: Tensor) -> PitValues:
+        return self._shares(value, before=True)
 
-    def _share(
-        self,
-        inside: _Inside,
-        pit: PitValues,
-        zero: Tensor,
-        one: Tensor,
-        dtype: torch.dtype,
-    ) -> PitValues:
+    def _shares(self, value: Tensor, *, before: bool) -> PitValues:
         """Both tails between the bounds, from those of the base."""
+        y, inside = self._placed(value), self._inside()
+        at, dtype = y.clamp(self.low, self.high), self._answer_dtype(value)
+        pit = self._base._pit_before(at) if before else None
+        pit = self._base.pit(at) if pit is None else pit
+        # Exactly 0 or 1 outside, and a step where there is no mass.
+        low, high = (
+            torch.where(inside.empty, inside.point, end)
+            for end in (self.low, self.high)
+        )
+        zero, one = (y <= low, y > high) if before else (y < low, y >= high)
         known = ~inside.log_mass.isnan()  # a diverged model stays NaN
         zero, one = zero & known, one & known
         log_cdf = log_between(inside.low, pit) - inside.log_mass
@@ -418,14 +389,6 @@ class Truncated(DerivedDistribution):
         at_point = inside.empty & (y == inside.point)
         density = torch.where(at_point, torch.inf, density)
         return density.to(self._answer_dtype(value))
-
-    def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        return self._quantile_at(wide, 1 - wide).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        return self._quantile_at(1 - wide, wide).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         inside = self._inside()
@@ -479,15 +442,13 @@ def _bound(bound: ArrayLike, base: AbstractDistribution, name: str) -> Tensor:
     return values.to(base._like.device).expand(base.batch_shape)
 
 
-class Censored(DerivedDistribution):
+class Censored(_Moved):
     r"""The distribution of :math:`\min(\max(Y, a), b)`, with mass on the bounds.
 
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
     bound ``log_prob`` is the logarithm of a probability, elsewhere that of a density
     (Tobin 1958), so a mean over both is a proper score, but no likelihood per unit.
-    Distributions that are built on this one (``Recalibrated``, ``Transformed``,
-    ``Truncated``, ``Mixture``) do the same: at an atom ``log_prob`` is the logarithm of
-    the jump of the cdf.
+    Distributions that are built on this one do the same.
 
     Parameters
     ----------
@@ -538,9 +499,9 @@ class Censored(DerivedDistribution):
     def _placed(self, value: Tensor) -> tuple[Tensor, Tensor]:
         """Values in float64, and those that the base is asked for."""
         y = _on_bounds(value, self.low, self.high, self.dtype)
-        return y, self._inside(y).to(value.dtype)
+        return y, self._outside(y).to(value.dtype)
 
-    def _inside(self, value: Tensor) -> Tensor:
+    def _outside(self, value: Tensor) -> Tensor:
         return value.clamp(self.low.to(value.dtype), self.high.to(value.dtype))
 
     def _pit(self, value: Tensor) -> PitValues:
@@ -554,16 +515,16 @@ class Censored(DerivedDistribution):
         return _ended(pit, y <= self.low, y > self.high)
 
     def _atoms(self) -> Tensor | None:
-        return self._with_bounds(self._base._atoms())
+        return self._with_bounds(super()._atoms())
 
     def _kinks(self) -> Tensor | None:
-        return self._with_bounds(self._base._kinks())
+        return self._with_bounds(super()._kinks())
 
     def _with_bounds(self, inner: Tensor | None) -> Tensor | None:
         bounds = torch.stack([self.low, self.high]).to(self.dtype)
         bounds = bounds[bounds.isfinite()].view(-1, *[1] * len(self.batch_shape))
         own = bounds.expand(-1, *self.batch_shape)
-        own = own if inner is None else torch.cat([own, self._inside(inner).to(own)])
+        own = own if inner is None else torch.cat([own, inner.to(own)])
         return own if len(own) else None
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -583,20 +544,6 @@ class Censored(DerivedDistribution):
         outside = (y < self.low) | (y > self.high)
         return _filled(density, torch.full_like(density, -torch.inf), outside)
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        return self._inside(self._base._quantile(level))
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._inside(self._base._upper_quantile(survival))
-
-    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        return self._inside(self._base._quantile_at(cdf, survival))
-
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
-        return self._inside(self._base._sample(shape, generator))
-
 
 def _filled(values: Tensor, ends: Tensor, outside: Tensor) -> Tensor:
     """Put what is known beyond the bounds, except where the base says NaN."""
@@ -610,7 +557,7 @@ def _ended(pit: PitValues, below: Tensor, above: Tensor) -> PitValues:
     return PitValues(*(_filled(own, end, below | above) for own, end in pairs))
 
 
-class Affine(DerivedDistribution):
+class Affine(_Moved):
     r"""The distribution of :math:`c + s\,Y` for each row.
 
     For families that have none of their own; :func:`rescaled` chooses.
@@ -661,19 +608,10 @@ class Affine(DerivedDistribution):
         return self._base._level_kinks()
 
     def _inside(self, value: Tensor) -> Tensor:
-        inner = (value - self.center) / self.scale
-        return on_atoms(value, inner, self._atoms(), self._base._atoms())
+        return self._base_value(value, (value - self.center) / self.scale)
 
     def _outside(self, value: Tensor) -> Tensor:
         return self.center + self.scale * value
-
-    def _kinks(self) -> Tensor | None:
-        kinks = self._base._kinks()
-        return None if kinks is None else self._outside(kinks)
-
-    def _atoms(self) -> Tensor | None:
-        atoms = self._base._atoms()
-        return None if atoms is None else self._outside(atoms).detach()
 
     def _pit(self, value: Tensor) -> PitValues:
         return self._base.pit(self._inside(value))
@@ -691,20 +629,5 @@ class Affine(DerivedDistribution):
             log_scale = torch.where(atom, 0.0, log_scale)
         return self._base.log_prob(inner) - log_scale
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        return self._outside(self._base.quantile(level))
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._outside(self._base.upper_quantile(survival))
-
-    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        return self._outside(self._base._quantile_at(cdf, survival))
-
     def _crps(self, value: Tensor) -> Tensor:
         return self.scale * self._base.crps(self._inside(value))
-
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
-        front = shape[: len(shape) - len(self.batch_shape)]
-        return self._outside(self._base.sample(front, generator=generator))

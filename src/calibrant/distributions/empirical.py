@@ -147,12 +147,7 @@ class Empirical(AbstractDistribution):
         return from_rows(found, level, self.batch_shape)
 
     def _crps(self, value: Tensor) -> Tensor:
-        """Score exactly, after the sort in O(log m) per value.
-
-        It is the energy form E|X - y| - E|X - X'| / 2, whose pairs include
-        those of a sample with itself; the "fair" estimate for the distribution
-        behind the samples would divide by m (m - 1).
-        """
+        """Energy form E|X - y| - E|X - X'| / 2, with pairs of a sample and itself."""
         m = self._sorted.shape[-1]
         # Sums of centered samples lose fewer digits.
         center = self._sorted.detach().mean(-1, keepdim=True)

@@ -20,13 +20,8 @@ __all__ = ["Laplace", "pit_from_far_tail", "pit_from_log_cdf"]
 def pit_from_far_tail(below: Tensor, log_far: Tensor) -> PitValues:
     """Complete the tail on the far side of the median to both tails.
 
-    Parameters
-    ----------
-    below
-        Whether a value lies below the median, shape ``(..., n)``.
-    log_far
-        Logarithm of the probability beyond the value as seen from the median, hence
-        at most log(1/2), same shape.
+    ``below`` tells which values lie below the median, ``log_far`` is the logarithm of
+    the probability beyond them, hence at most log(1/2).
     """
     lower = pit_from_log_cdf(log_far)
     upper = lower.mirrored()

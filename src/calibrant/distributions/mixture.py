@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable, Sequence
 from functools import reduce
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -13,10 +13,14 @@ from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import (
     by_rows,
     integrated_crps,
-    refuse_gradient,
     tail_quantile,
 )
-from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
+)
 from calibrant.distributions.normal import (
     Gaussian,
     location_and_scale,
@@ -31,6 +35,8 @@ __all__ = ["GaussianMixture", "Mixture", "weights_like"]
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
+#: What a sum of weights may be off, which half precision needs.
+_ROUNDING = 4e-3
 
 
 def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
@@ -46,25 +52,15 @@ def weights_like(weights: ArrayLike | None, means: Tensor) -> Tensor:
         )
     total = given.sum(0)
     off = (total - 1).abs().max() if given.numel() else given.new_zeros(())
-    rounding = max(torch.finfo(means.dtype).eps ** 0.5, 4 * _precision(weights))
-    if (given < 0).any() or off > rounding:
+    if (given < 0).any() or off > _ROUNDING:
         raise InputError(
             "weights must be at least 0 and sum to 1 over the first axis, the smallest "
             f"is {given.min().item():.4g} and a sum is off by {off.item():.4g}. Use "
             "softmax(raw, dim=0), or weights / weights.sum(0)."
         )
-    # What is left is rounding (half precision under autocast), not a wrong weight.
     given = given / total
     room = given.reshape(members, *[1] * (means.ndim - given.ndim), *given.shape[1:])
     return room.expand(means.shape)
-
-
-def _precision(weights: ArrayLike) -> float:
-    """Distance of 1 to the next number in the type that weights came in."""
-    if isinstance(weights, Tensor):
-        return torch.finfo(weights.dtype).eps
-    given = np.asarray(weights).dtype
-    return float(np.finfo(given).eps) if given.kind == "f" else 0.0
 
 
 def _log_sum(weights: Tensor, logs: Tensor) -> Tensor:
@@ -89,7 +85,7 @@ def _joined(
     )
 
 
-class GaussianMixture(AbstractDistribution):
+class GaussianMixture(FromBothTails):
     r"""Mixture of normals :math:`\sum_j w_j \mathcal{N}(\mu_j, \sigma_j^2)`.
 
     The components (members of an ensemble, passes of dropout) are the FIRST axis.
@@ -175,12 +171,6 @@ class GaussianMixture(AbstractDistribution):
         means, stddevs = self.means.reshape(shape), self.stddevs.reshape(shape)
         return means, stddevs, self.weights.reshape(shape)
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._tails(value)[0]
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._tails(value)[1]
-
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         means, stddevs, weights = self._against(value)
         z = standardized(value - means, stddevs)
@@ -199,15 +189,6 @@ class GaussianMixture(AbstractDistribution):
     def _log_prob(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
         return _log_sum(weights, log_scaled_density(value - means, stddevs))
-
-    def _quantile(self, level: Tensor) -> Tensor:
-        return self._quantile_at(level, 1 - level).to(self._asked(level))
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._quantile_at(1 - survival, survival).to(self._asked(survival))
-
-    def _asked(self, level: Tensor) -> torch.dtype:
-        return torch.promote_types(level.dtype, self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)
@@ -300,7 +281,7 @@ def _normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
     return mean * torch.erf(_SQRT_HALF * z) + peak
 
 
-class Mixture(AbstractDistribution):
+class Mixture(FromBothTails):
     r"""The distribution with cdf :math:`\sum_k w_k F_k(y)`, for each row.
 
     The components may be of any family, and of several: normal, Student's t, or
@@ -312,16 +293,13 @@ class Mixture(AbstractDistribution):
         \sigma^2 = \sum_k w_k \bigl(\sigma_k^2 + (\mu_k - \mu)^2\bigr), \qquad
         \log f(y) = \log \sum_k w_k f_k(y) .
 
-    ``mean`` and ``variance`` are as exact as the components' own, and infinite or NaN
-    where that of a component with a weight above 0 is. Quantiles are roots of the cdf
-    between the components' quantiles, found in float64; they carry first derivatives.
-    If a component lacks something (samples have no density), so does the mixture, and
-    its error says what.
+    Quantiles are roots of the cdf, found in float64; they carry first derivatives.
+    If a component lacks something, so does the mixture: with samples among them there
+    is neither a density nor a gradient of quantiles and crps.
 
-    ``crps`` is an integral over values on 64 panels of each row, which end at the jumps
-    and bends of the components as far as these are few. Its error is below 1e-6
+    ``crps`` is an integral over values and needs finite means. Its error is below 1e-6
     standard deviations for smooth components, 1e-4 through maps with many kinks, and
-    1e-3 for hundreds of samples. It needs finite means.
+    1e-3 for hundreds of samples.
 
     Parameters
     ----------
@@ -413,12 +391,6 @@ class Mixture(AbstractDistribution):
         shape = (len(parts), *extra, *self.batch_shape)
         return _log_sum(self.weights.reshape(shape), parts)
 
-    def _cdf(self, value: Tensor) -> Tensor:
-        return self._share(part._cdf(value) for part in self.components)
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._share(part._survival(value) for part in self.components)
-
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         cdf, survival = zip(*(p._tails(value) for p in self.components), strict=True)
         return self._share(cdf), self._share(survival)
@@ -476,14 +448,6 @@ class Mixture(AbstractDistribution):
             ]
         return self._log_average(logs)
 
-    def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        return self._quantile_at(wide, 1 - wide).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        return self._quantile_at(1 - wide, wide).to(self.dtype)
-
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)
         levels = (part.expand(shape) for part in (cdf, survival))
@@ -512,14 +476,6 @@ class Mixture(AbstractDistribution):
         atom = self._at_atom(found)
         if atom is not None:  # which does not move
             found = torch.where(atom, found.detach(), found)
-        if learned and not dense:
-            found = refuse_gradient(
-                found,
-                [tail, *(part._like for part in parts)],
-                "the quantile of a mixture has a derivative only if each component has "
-                "a density, and samples have none. Put a normal distribution around "
-                "each sample (GaussianMixture).",
-            )
         if inside.all():
             return found
         level = torch.where(below, 0.0, 1.0).to(self.dtype)
@@ -556,14 +512,7 @@ class Mixture(AbstractDistribution):
                     f"{int(missing.sum())} rows of a {type(inner).__name__} is not. "
                     "Score with log_prob."
                 )
-        found = integrated_crps(self, value, known=True).to(self.dtype)
-        return refuse_gradient(
-            found,
-            [p._like for p in self.components if _has_lost_gradient(p, value)],
-            "the crps of a mixture is an integral of cdfs, and that of samples is a "
-            "step function without a gradient. Put a normal distribution around each "
-            "sample (GaussianMixture), or train on the crps of Empirical itself.",
-        )
+        return integrated_crps(self, value, known=True).to(self.dtype)
 
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None
@@ -580,13 +529,6 @@ class Mixture(AbstractDistribution):
         return result
 
 
-def _has_lost_gradient(distribution: AbstractDistribution, value: Tensor) -> bool:
-    """Tell whether the cdf forgets that its distribution is trained."""
-    if not (distribution._like.requires_grad and torch.is_grad_enabled()):
-        return False
-    return not distribution._cdf(value.detach()).requires_grad
-
-
 def _checked(
     components: Sequence[AbstractDistribution] | AbstractDistribution,
 ) -> tuple[AbstractDistribution, ...]:
@@ -597,16 +539,18 @@ def _checked(
             f"{components!r}. The mixture over its first batch axis is "
             "pool(distribution)."
         )
-    given = tuple(components)
+    given: tuple[Any, ...] = tuple(components)
     if not given:
         raise InputError("components must hold at least one distribution, got none.")
-    for number, part in enumerate(given):
-        if not isinstance(part, AbstractDistribution):
-            raise InputError(
-                "components must be distributions of calibrant, got components"
-                f"[{number}] of type {type(part).__name__}. Convert it with "
-                "as_distribution."
-            )
+    kinds = (type(part) for part in given)
+    odd = [
+        kind.__name__ for kind in kinds if not issubclass(kind, AbstractDistribution)
+    ]
+    if odd:
+        raise InputError(
+            f"components must be distributions of calibrant, got {odd}. Convert them "
+            "with as_distribution."
+        )
     shapes = [tuple(part.batch_shape) for part in given]
     if len(set(shapes)) > 1:
         raise InputError(

@@ -1,7 +1,6 @@
 """The normal distribution and its functions, with tails that survive float32."""
 
 import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +12,6 @@ from calibrant.distributions.base import AbstractDistribution, compact, joint_sh
 
 __all__ = [
     "Gaussian",
-    "gradients_again",
     "location_and_scale",
     "log_normal_cdf",
     "log_normal_density",
@@ -34,11 +32,7 @@ _FARTHEST = 1e15
 def location_and_scale(
     location: ArrayLike, scale: ArrayLike, location_name: str, scale_name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return both as tensors of one shape and dtype, the scale above 0.
-
-    NaN passes: a diverged model must reach the check of its PIT values, whose text
-    says so, rather than fail here on a comparison.
-    """
+    """Return both as tensors of one shape and dtype, the scale above 0 or NaN."""
     scale_like = scale if isinstance(scale, Tensor) else None
     location = as_float_tensor(location, name=location_name, like=scale_like)
     scale = as_float_tensor(scale, name=scale_name, like=location)
@@ -51,16 +45,12 @@ def location_and_scale(
             f"{location_name} and {scale_name} must have one shape, "
             f"got {tuple(location.shape)} and {tuple(scale.shape)}."
         )
-    # In a training step this runs for every batch: one operation instead of two.
-    positive = scale.numel() == 0 or bool(scale.detach().min() > 0)
-    if not positive and (scale <= 0).any():
+    if (scale <= 0).any():
         raise InputError(
             f"{scale_name} must be above 0, its smallest value is "
             f"{scale.min().item():.4g}. Let the network predict "
             "softplus(raw) + 1e-6, or exp(raw)."
         )
-    if location.dtype == scale.dtype:
-        return location, scale
     dtype = torch.promote_types(location.dtype, scale.dtype)
     return location.to(dtype), scale.to(dtype)
 
@@ -108,8 +98,7 @@ def normal_score(cdf: Tensor, survival: Tensor) -> Tensor:
 class _LogNormalCdf(torch.autograd.Function):
     """``log_ndtr`` whose derivative, density / cdf, comes from ``erfcx``.
 
-    torch's own derivative takes the difference of two large logarithms: in float32 it
-    gives 956 for 1000 at z = -1e3 and 0 for 1e6 at z = -1e6.
+    torch's own is the difference of two large logarithms: 0 for 1e6 at z = -1e6.
     """
 
     @staticmethod
@@ -152,101 +141,8 @@ def log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
 
     Beyond 1e15 standard deviations it has no gradient.
     """
-    alike = distance.shape == stddev.shape and distance.dtype == stddev.dtype
-    # Transforms as torch.func.grad take ordinary operations only.
-    if not alike or torch._C._are_functorch_transforms_active():
-        return _log_scaled_density(distance, stddev)
-    result: Tensor = _LogScaledDensity.apply(  # type: ignore[no-untyped-call]
-        distance, stddev, stddev
-    )
-    return result
-
-
-def _log_scaled_density(
-    distance: Tensor, stddev: Tensor, divisor: Tensor | None = None
-) -> Tensor:
-    z = standardized(distance, stddev if divisor is None else divisor)
+    z = standardized(distance, stddev)
     return log_normal_density(z) - scale_unless_far(z, stddev).log()
-
-
-class _LogScaledDensity(torch.autograd.Function):
-    """The same in a third of the operations, which a training step consists of.
-
-    Values and gradients are those of the plain form bit for bit, up to 1e15 standard
-    deviations. The spread comes twice, under the logarithm and as the divisor: where a
-    regularizer adds a third part to its gradient, the order of the sum stays the same.
-    Second derivatives are taken from the plain form.
-    """
-
-    @staticmethod
-    def forward(
-        ctx: Any,  # noqa: ANN401
-        distance: Tensor,
-        stddev: Tensor,
-        divisor: Tensor,
-    ) -> Tensor:
-        z = (distance / divisor).clamp_(-_FARTHEST, _FARTHEST)
-        ctx.save_for_backward(distance, stddev, divisor, z)
-        ctx.save_for_forward(stddev, z)
-        return z.square().mul_(-0.5).sub_(_LOG_SQRT_TWO_PI).sub_(stddev.log())
-
-    @staticmethod
-    def backward(
-        ctx: Any,  # noqa: ANN401
-        gradient: Tensor,
-    ) -> tuple[Tensor | None, ...]:
-        *inputs, z = ctx.saved_tensors
-        if torch.is_grad_enabled():  # create_graph=True
-            wanted = ctx.needs_input_grad
-            return tuple(gradients_again(_log_scaled_density, inputs, wanted, gradient))
-        stddev, far = inputs[1], z.abs() >= _FARTHEST
-        moved = gradient * z
-        by_distance, by_divisor = -(moved / stddev), (z / stddev) * moved
-        parts = by_distance, -(gradient / stddev), by_divisor
-        return tuple(part.masked_fill(far, 0.0) for part in parts)
-
-    @staticmethod
-    def jvp(
-        ctx: Any,  # noqa: ANN401
-        distance: Tensor | None,
-        stddev: Tensor | None,
-        _: Tensor | None,
-    ) -> Tensor:
-        scale, z = ctx.saved_tensors
-        tangent = torch.zeros_like(z)
-        if distance is not None:
-            tangent = tangent - z * distance / scale
-        if stddev is not None:  # both of them, which are one
-            tangent = tangent + (z.square() - 1) * stddev / scale
-        return tangent.masked_fill(z.abs() >= _FARTHEST, 0.0)
-
-
-def gradients_again(
-    plain: Callable[..., Tensor],
-    inputs: Sequence[Tensor],
-    wanted: Sequence[bool],
-    gradient: Tensor,
-) -> list[Tensor | None]:
-    """Gradients of ``plain(*inputs)`` that can be differentiated again.
-
-    Parameters
-    ----------
-    plain
-        The plain form of a fast function.
-    inputs
-        What it is called with. They may depend on each other.
-    wanted
-        For each input whether its gradient is asked for.
-    gradient
-        Of the result.
-    """
-    with torch.enable_grad():
-        # Aliases: a path from one input to another is not this function's to follow.
-        aliases = [part.view_as(part) for part in inputs]
-        value = plain(*aliases)
-    learned = [part for part, want in zip(aliases, wanted, strict=True) if want]
-    found = iter(torch.autograd.grad(value, learned, gradient, create_graph=True))
-    return [next(found) if want else None for want in wanted]
 
 
 class Gaussian(AbstractDistribution):
@@ -292,12 +188,6 @@ class Gaussian(AbstractDistribution):
 
     def _z(self, value: Tensor) -> Tensor:
         return standardized(value - self._mean, self._stddev)
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        return normal_cdf(self._z(value))
-
-    def _survival(self, value: Tensor) -> Tensor:
-        return normal_cdf(-self._z(value))
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         z = self._z(value)

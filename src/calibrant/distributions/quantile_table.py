@@ -1,7 +1,5 @@
 """A distribution from a table of quantiles, as quantile regression predicts them."""
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -92,13 +90,11 @@ class QuantileTable(AbstractDistribution):
     def _pit(self, value: Tensor) -> PitValues:
         pieces = self._pieces
         asked = to_rows(value, self.batch_shape)
-        place = pieces.place(asked)
+        _, _, cdf, survival = pieces.place(asked)
         lower, upper = pieces.log_decays(asked)
         left = pit_from_log_cdf(pieces.levels[0].log() + lower)
         right = pit_from_log_cdf(pieces.above[-1].log() + upper).mirrored()
-        middle = PitValues(
-            place.cdf, place.survival, place.cdf.log(), place.survival.log()
-        )
+        middle = PitValues(cdf, survival, cdf.log(), survival.log())
         outside = asked < pieces.first, asked >= pieces.last
         answers = (
             torch.where(outside[0], low, torch.where(outside[1], high, mid))
@@ -127,7 +123,7 @@ class QuantileTable(AbstractDistribution):
         gaps = torch.where(pieces.gaps > 0, pieces.gaps, 1.0)
         log_densities = pieces.weights.log() - gaps.log()
         lower, upper = pieces.log_decays(asked)
-        density = ask_rows(log_densities, pieces.place(asked).segment) + lower + upper
+        density = ask_rows(log_densities, pieces.place(asked)[0]) + lower + upper
         equal = pieces.count(asked, right=True) - pieces.count(asked, right=False)
         answer = torch.where(equal > 1, torch.inf, density)
         return from_rows(answer, value, self.batch_shape)
@@ -198,19 +194,6 @@ def _check_table(levels: Tensor, values: Tensor) -> None:
         )
 
 
-class _Place(NamedTuple):
-    """Where values ``(*batch, k)`` stand in the table, all of that shape.
-
-    ``inside`` is the value moved into the table's range; ``cdf`` and ``survival`` are
-    those of the segment ``segment`` there.
-    """
-
-    segment: Tensor
-    inside: Tensor
-    cdf: Tensor
-    survival: Tensor
-
-
 class _Pieces:
     """Segments and tails between the levels ``(m,)`` and values ``(*batch, m)``.
 
@@ -227,8 +210,12 @@ class _Pieces:
         self.left = levels[0] * self.gaps[..., :1] / self.weights[0]
         self.right = self.above[-1] * self.gaps[..., -1:] / self.weights[-1]
 
-    def place(self, asked: Tensor) -> _Place:
-        """Find the segment of each value; at an atom it is the one after it."""
+    def place(self, asked: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Find the segment of each value; at an atom it is the one after it.
+
+        With it come the value moved into the table's range, and the cdf and survival
+        of the segment there, all of the shape of ``asked``, ``(*batch, k)``.
+        """
         count = self.count(asked, right=True)
         index = (count - 1).clamp(0, len(self.weights) - 1)
         inside = asked.clamp(self.first, self.last)
@@ -238,7 +225,7 @@ class _Pieces:
         part = torch.where(wide, share, 1.0) * self.weights[index]
         rest = torch.where(wide, 1 - share, 0.0) * self.weights[index]
         cdf = self.levels[index] + part
-        return _Place(index, inside, cdf, self.above[index + 1] + rest)
+        return index, inside, cdf, self.above[index + 1] + rest
 
     def count(self, asked: Tensor, *, right: bool) -> Tensor:
         """Number of table values below each value, or at most it (``right``)."""

@@ -3,10 +3,15 @@
 import torch
 from torch import Tensor
 
-from calibrant._checks import UnsupportedError, pit_from_cdf
+from calibrant._checks import pit_from_cdf
 from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions._numerics import level_rule
-from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
+)
 from calibrant.distributions.derived import DerivedDistribution, log_between
 from calibrant.distributions.normal import Gaussian
 
@@ -18,7 +23,7 @@ _LEAST = 1e-300
 _FEW = 100
 
 
-class Recalibrated(DerivedDistribution):
+class Recalibrated(FromBothTails, DerivedDistribution):
     r"""The distribution with cdf :math:`R(F(y))`, for each row.
 
     :math:`F` is the given cdf and :math:`R` an increasing map of [0, 1] onto itself,
@@ -28,20 +33,14 @@ class Recalibrated(DerivedDistribution):
         Q_R(p) = Q(R^{-1}(p)), \qquad
         \log f_R(y) = \log f(y) + \log R'(F(y)) .
 
-    The recalibrators' maps have a density above 0 everywhere (see each of them for
-    how), so no target inside the support has a likelihood of 0. A distribution without
-    a density (samples) has none afterwards either: ``log_prob`` raises its error.
+    The recalibrators' maps have a density above 0 everywhere, so no target inside the
+    support has a likelihood of 0. Samples have no density afterwards either.
 
     ``mean``, ``variance`` and ``crps`` are integrals over levels,
     :math:`\int f(Q(u))\,dR(u)`, by a fixed rule that meets the kinks of the map
-    exactly. Over a normal distribution they are exact to 1e-10 standard deviations, and
-    for other smooth quantile functions to 1e-6; for samples they are exact. Over
-    mixtures, whose quantiles must be searched for, the cdf is integrated over values:
-    1e-6 off for smooth maps, 2e-4 for maps with hundreds of kinks. A map that fattens
-    the tails can take the variance of a distribution whose tails are heavy already
-    (Student's t): then it is large here, not ``inf``.
-
-    Memory is proportional to rows plus knots, never to their product.
+    exactly. Over a normal distribution they are exact to 1e-10 standard deviations, for
+    other smooth quantile functions to 1e-6, for samples exact. Over mixtures the cdf is
+    integrated over values: 1e-6 off for smooth maps, 2e-4 for hundreds of kinks.
 
     Parameters
     ----------
@@ -72,16 +71,6 @@ class Recalibrated(DerivedDistribution):
         """Select rows of the first batch axis."""
         return Recalibrated(self._base[rows], self.unit_map)
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``; NaN if the base has none."""
-        return self._unless_endless("mean", self._moments()[0])
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``; infinite if the base's is."""
-        return self._unless_endless("variance", self._moments()[1])
-
     def _moments(self) -> tuple[Tensor, Tensor]:
         if not isinstance(self._base, Gaussian):
             return super()._moments()
@@ -100,21 +89,6 @@ class Recalibrated(DerivedDistribution):
             return (base.stddev * rule.crps(rule.nodes.to(z), z, z)).to(self.dtype)
         return super()._crps(value).to(self.dtype)
 
-    def _given(self, moment: str) -> Tensor | None:
-        """Moment of the base, if it knows that."""
-        try:
-            value: Tensor = getattr(self._base, moment)
-        except UnsupportedError:
-            return None
-        return value
-
-    def _unless_endless(self, moment: str, value: Tensor) -> Tensor:
-        """Keep the base's infinite and undefined moments, which no rule can see."""
-        given = self._given(moment)
-        if given is not None:
-            value = torch.where(given.isfinite(), value, given)
-        return value.to(self.dtype)
-
     def _without_map(self) -> tuple[AbstractDistribution, UnitMap]:
         inner, unit_map = self._base._without_map()
         if unit_map is None:
@@ -127,9 +101,6 @@ class Recalibrated(DerivedDistribution):
     def _pit_before(self, value: Tensor) -> PitValues | None:
         before = self._base._pit_before(value)
         return None if before is None else self.unit_map.forward(before)
-
-    def _atoms(self) -> Tensor | None:
-        return self._base._atoms()
 
     def _kinks(self) -> Tensor | None:
         kinks, knots = self._base._kinks(), self.unit_map.knots[1:-1].double()
@@ -169,16 +140,6 @@ class Recalibrated(DerivedDistribution):
             PitValues(*(torch.where(atom, other, own) for own, other in pairs))
         )
         return torch.where(atom, jump, density + slope)
-
-    def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(wide, rest).to(self.dtype)
-
-    def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(rest, wide).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         shape = joint_shape(cdf.shape, self.batch_shape)

@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor
 from sklearn.ensemble import RandomForestRegressor as Forest
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state, get_tags, validation
+from sklearn.utils import _safe_indexing, check_random_state, get_tags, validation
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Recalibrator
@@ -40,7 +40,6 @@ __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 Array = npt.NDArray[np.float64]
 DistributionOf = Callable[[Any, Any], object]
 Member = Callable[[Any], AbstractDistribution]
-Moments = Callable[[Any, Any], tuple[Array, Array]]
 
 _ENSEMBLES = (Forest, ExtraTreesRegressor, BaggingRegressor)
 # Names of the level in quantile regressors; "alpha" may also mean other things.
@@ -64,12 +63,11 @@ class RecalibratedRegressor(DistributionRegressor):
     The rows are cut into ``folds``, ``members`` times, and a clone is trained without
     each fold of each partition. So every row has ``members`` clones that have not seen
     it, whose pool is the row's out-of-fold distribution; one map is learned from the
-    PIT values of all rows, and the prediction is that map over the pool of all clones.
-    Normal distributions are pooled to a normal one (see ``CalibratedRegressor``),
-    others to their mixture. The PIT values are extrapolated to the larger pool that is
-    served. Rows with equal features share a fold (unless more than a twentieth of all
-    are equal: that is a common case and no copy). With a time there is one partition,
-    into stretches of time.
+    PIT values of all rows, extrapolated to the larger pool that is served, and the
+    prediction is that map over the pool of all clones: a normal distribution if all
+    are normal (see ``CalibratedRegressor``), otherwise their mixture. Rows with equal
+    features share a fold (unless more than a twentieth of all are equal). With a time
+    there is one partition, into stretches of time.
 
     There is no finite-sample guarantee: a row's pool and the pool that is served differ
     in size. **Measured** on fresh rows of three generated tables, with 200 and 1,000
@@ -215,9 +213,8 @@ class RecalibratedRegressor(DistributionRegressor):
                 "squeeze(-1) on (n, 1)."
             )
         normal = stacked_normal(predicted)
-        self.disagreement_ = (
-            0.0 if normal is None else usual_disagreement(normal, unseen)
-        )
+        usual = 0.0 if normal is None else usual_disagreement(normal, unseen)
+        self.disagreement_ = usual
         pool = Pool(predicted, self._combine, design, torch.tensor(table.y), table.grid)
         self.pit_ = pool.pit(seed).detach().numpy()
         # PIT values of a constant target say nothing.
@@ -272,10 +269,7 @@ class RecalibratedRegressor(DistributionRegressor):
                 f"not its class, got {estimator!r}."
             )
         if self.recalibrator is None:
-            raise InputError(
-                "recalibrator must be a name in RECALIBRATORS or an object, got None: "
-                "without it there is nothing to do here. Use the estimator itself."
-            )
+            raise InputError("recalibrator must be a name or an object, got None.")
         fresh_recalibrator(self.recalibrator)
         for name, least in (("members", 1), ("folds", 2)):
             value: Any = getattr(self, name)
@@ -358,10 +352,7 @@ def recalibrate(
 
 
 def _as_rows(X: Any) -> Any:  # noqa: ANN401
-    """Leave lists and data frames as they are; others become arrays, sparse or not.
-
-    All of these can be indexed by rows, and an estimator gets them as they came.
-    """
+    """Leave lists and data frames as they are; others become arrays, sparse or not."""
     if issparse(X):
         return X.tocsr()
     return X if isinstance(X, list) or hasattr(X, "columns") else np.asarray(X)
@@ -373,19 +364,12 @@ def _feature_codes(X: Any) -> Array:  # noqa: ANN401  (whatever a regressor take
     Missing values are equal to each other. Shape ``(n, d)``, or ``(n, 1)`` for sparse
     matrices and lists of single values.
     """
-    if issparse(X):
-        matrix = X.copy()
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        parts = (
-            np.split(a, matrix.indptr[1:-1]) for a in (matrix.indices, matrix.data)
-        )
-        keys = [(a.tobytes(), b.tobytes()) for a, b in zip(*parts, strict=True)]
-        columns = [np.array([repr(key) for key in keys])]
-    elif hasattr(X, "iloc"):  # pandas, where names may repeat
-        columns = [np.asarray(X.iloc[:, place]) for place in range(X.shape[1])]
+    if issparse(X):  # equal rows have equal sums
+        columns = [X @ np.random.default_rng(0).normal(size=X.shape[1])]
     elif hasattr(X, "columns"):
-        columns = [np.asarray(X[name]) for name in X.columns]
+        columns = [
+            np.asarray(_safe_indexing(X, place, axis=1)) for place in range(X.shape[1])
+        ]
     else:
         # An array of strings would be made of a list with one string in it.
         array = np.array(X, dtype=object) if isinstance(X, list) else np.asarray(X)
@@ -418,10 +402,9 @@ def _last_step(estimator: Any) -> tuple[Any, str]:  # noqa: ANN401
 def _at_last_step(estimator: Any, X: Any) -> tuple[Any, Any]:  # noqa: ANN401
     """The fitted last step, and what it is given for these rows."""
     while isinstance(estimator, Pipeline):
-        for _, step in estimator.steps[:-1]:
-            if step not in (None, "passthrough"):
-                X = step.transform(X)
-        estimator = estimator.steps[-1][1]
+        if len(estimator) > 1:
+            X = estimator[:-1].transform(X)
+        estimator = estimator[-1]
     return estimator, X
 
 
@@ -467,18 +450,13 @@ def member_fit(
             )
         return partial(_fit_asked, ask=distribution)
     if levels is not None:
-        return _quantile_fit(estimator, levels)
-    last, _ = _last_step(estimator)
-    if hasattr(last, "predict_distribution"):
-        return partial(_fit_asked, ask=_own_distribution)
-    if "return_std" in inspect.signature(last.predict).parameters:
-        return partial(_fit_normal, moments=_returned, keep=_TOO_NARROW, share=0.0)
-    if isinstance(last, _ENSEMBLES):
-        # Training residuals may be too small to believe: they only ever widen.
-        return partial(
-            _fit_normal, moments=_over_members, keep=1.0, share=_SHARE_OF_TYPICAL
-        )
-    return partial(_fit_normal, moments=_without_spread, keep=0.0, share=0.0)
+        asked = np.asarray(levels, dtype=np.float64)
+        # The table's own check, before anything is trained.
+        QuantileTable(asked, np.arange(float(asked.size)))
+        return partial(_fit_quantiles, levels=asked, name=_level_name(estimator))
+    if hasattr(_last_step(estimator)[0], "predict_distribution"):
+        return _fit_asked
+    return _fit_normal
 
 
 def _fitted(estimator: Any, table: Table) -> Any:  # noqa: ANN401
@@ -504,19 +482,56 @@ def _column(values: Any) -> Array:  # noqa: ANN401
     return array.reshape(-1)
 
 
-def _fit_asked(estimator: Any, table: Table, *, ask: DistributionOf) -> Member:  # noqa: ANN401
+def _fit_asked(
+    estimator: Any,  # noqa: ANN401
+    table: Table,
+    *,
+    ask: DistributionOf | None = None,
+) -> Member:
     return partial(_asked, _fitted(estimator, table), ask)
 
 
-def _asked(estimator: Any, ask: DistributionOf, X: Any) -> AbstractDistribution:  # noqa: ANN401
+def _asked(estimator: Any, ask: DistributionOf | None, X: Any) -> AbstractDistribution:  # noqa: ANN401
     with torch.no_grad():
-        return as_distribution(ask(estimator, X))
+        if ask is not None:
+            return as_distribution(ask(estimator, X))
+        last, given = _at_last_step(estimator, X)
+        return as_distribution(last.predict_distribution(given))
 
 
-def _own_distribution(estimator: Any, X: Any) -> object:  # noqa: ANN401
-    last, given = _at_last_step(estimator, X)
-    predicted: object = last.predict_distribution(given)
-    return predicted
+def _level_name(estimator: Any) -> str:  # noqa: ANN401
+    """Name of the level among the parameters of a quantile regressor."""
+    last, prefix = _last_step(estimator)
+    settings = last.get_params(deep=False)
+    names = [name for name in _LEVEL_NAMES if name in settings]
+    kinds = [str(settings[key]) for key in ("loss", "objective") if key in settings]
+    # A regressor without a choice of loss is one of quantiles if it says so.
+    known = any("quantile" in kind for kind in kinds) or (
+        not kinds and names[:1] != ["alpha"]
+    )
+    if not names or not known:
+        raise InputError(
+            "levels need a quantile regressor, whose level is a parameter "
+            f"({', '.join(_LEVEL_NAMES)}), got {last!r}. Use "
+            'HistGradientBoostingRegressor(loss="quantile"), '
+            'GradientBoostingRegressor(loss="quantile") or QuantileRegressor(), or '
+            "leave levels out."
+        )
+    return f"{prefix}{names[0]}"
+
+
+def _fit_quantiles(
+    estimator: Any,  # noqa: ANN401
+    table: Table,
+    *,
+    levels: Array,
+    name: str,
+) -> Member:
+    trained = [
+        _fitted(clone(estimator).set_params(**{name: float(level)}), table)
+        for level in levels
+    ]
+    return partial(_quantile_table, trained, levels, _FLOOR * _spread(table))
 
 
 def _quantile_table(
@@ -534,102 +549,51 @@ def _quantile_table(
     return QuantileTable(levels, values + width * (levels - 0.5))
 
 
-def _quantile_fit(
-    estimator: Any,  # noqa: ANN401
-    levels: Sequence[float],
-) -> Callable[[Any, Table], Member]:
-    asked = np.asarray(levels, dtype=np.float64)
-    # The table's own check, before anything is trained.
-    QuantileTable(asked, np.arange(float(asked.size)))
-    last, prefix = _last_step(estimator)
-    settings = last.get_params(deep=False)
-    names = [name for name in _LEVEL_NAMES if name in settings]
-    kinds = [str(settings[key]) for key in ("loss", "objective") if key in settings]
-    # A regressor without a choice of loss is one of quantiles if it says so.
-    known = any("quantile" in kind for kind in kinds) or (
-        not kinds and names[:1] != ["alpha"]
-    )
-    if not names or not known:
-        raise InputError(
-            "levels need a quantile regressor, whose level is a parameter "
-            f"({', '.join(_LEVEL_NAMES)}), got {last!r}. Use "
-            'HistGradientBoostingRegressor(loss="quantile"), '
-            'GradientBoostingRegressor(loss="quantile") or QuantileRegressor(), or '
-            "leave levels out."
-        )
-
-    return partial(_fit_quantiles, levels=asked, parameter=f"{prefix}{names[0]}")
+def _returns_std(estimator: Any) -> bool:  # noqa: ANN401
+    last, _ = _last_step(estimator)
+    return "return_std" in inspect.signature(last.predict).parameters
 
 
-def _fit_quantiles(
-    estimator: Any,  # noqa: ANN401
-    table: Table,
-    *,
-    levels: Array,
-    parameter: str,
-) -> Member:
-    trained = [
-        _fitted(clone(estimator).set_params(**{parameter: float(level)}), table)
-        for level in levels
-    ]
-    return partial(_quantile_table, trained, levels, _FLOOR * _spread(table))
-
-
-def _returned(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
-    mean, deviation = estimator.predict(X, return_std=True)
-    return _column(mean), _column(deviation)
-
-
-def _over_members(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
+def _moments(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
+    """Means and deviations of each row, as a fitted estimator tells them."""
+    if _returns_std(estimator):
+        mean, deviation = estimator.predict(X, return_std=True)
+        return _column(mean), _column(deviation)
+    if not isinstance(_last_step(estimator)[0], _ENSEMBLES):
+        mean = _column(estimator.predict(X))
+        return mean, np.zeros_like(mean)
     ensemble, given = _at_last_step(estimator, X)
     # The members were trained on plain arrays, a bagging's on some of the columns.
     given = given.tocsr() if issparse(given) else np.asarray(given)
     trees = ensemble.estimators_
     columns = getattr(ensemble, "estimators_features_", [slice(None)] * len(trees))
-    means = np.stack(
-        [
-            _column(tree.predict(given[:, chosen]))
-            for tree, chosen in zip(trees, columns, strict=True)
-        ]
-    )
+    pairs = zip(trees, columns, strict=True)
+    means = np.stack([_column(tree.predict(given[:, own])) for tree, own in pairs])
     return means.mean(0), means.std(0)
 
 
-def _without_spread(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
-    mean = _column(estimator.predict(X))
-    return mean, np.zeros_like(mean)
-
-
-def _normal(
-    estimator: Any,  # noqa: ANN401
-    moments: Moments,
-    floor: float,
-    factor: float,
-    X: Any,  # noqa: ANN401
-) -> Gaussian:
-    mean, deviation = moments(estimator, X)
+def _normal(estimator: Any, floor: float, factor: float, X: Any) -> Gaussian:  # noqa: ANN401
+    mean, deviation = _moments(estimator, X)
     return Gaussian(mean, factor * np.maximum(deviation, floor))
 
 
-def _fit_normal(
-    estimator: Any,  # noqa: ANN401
-    table: Table,
-    *,
-    moments: Moments,
-    keep: float,
-    share: float,
-) -> Member:
+def _fit_normal(estimator: Any, table: Table) -> Member:  # noqa: ANN401
     """Train, and bring the deviations to the size of the residuals.
 
     They stay as they are if the residuals exceed them by a factor below ``keep``. None
     is below a ``share`` of the typical one.
     """
+    keep, share = 0.0, 0.0
+    if _returns_std(estimator):
+        keep = _TOO_NARROW
+    elif isinstance(_last_step(estimator)[0], _ENSEMBLES):
+        # Training residuals may be too small to believe: they only ever widen.
+        keep, share = 1.0, _SHARE_OF_TYPICAL
 
     def plain(part: Table) -> Callable[..., Gaussian]:
         trained = _fitted(estimator, part)
-        typical = _size(moments(trained, part.x)[1])
-        floor = max(_FLOOR * _spread(part), share * typical)
-        return partial(_normal, trained, moments, floor)
+        typical = _size(_moments(trained, part.x)[1])
+        return partial(_normal, trained, max(_FLOOR * _spread(part), share * typical))
 
     member = plain(table)
     predicted = member(1.0, table.x)

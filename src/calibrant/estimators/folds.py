@@ -142,13 +142,8 @@ def _starts(labels: Labels, time: Labels) -> Labels:
 class Blocks:
     """Rows in indivisible blocks, which folds and subsets are made of.
 
-    Parameters
-    ----------
-    labels
-        Block of each row, shape ``(n,)``.
-    time
-        Time of each row, shape ``(n,)``: then folds are stretches of time and held-out
-        rows are the latest. None for rows whose order means nothing.
+    With the time of each row folds are stretches of time, and held-out rows the latest.
+    Labels and time have shape ``(n,)``.
     """
 
     def __init__(self, labels: Labels, time: npt.NDArray[Any] | None = None) -> None:
@@ -281,19 +276,12 @@ class Blocks:
 class Design:
     """The rows of each member, and those of the map.
 
-    Attributes
-    ----------
-    rows
-        For each member the rows that it may look at.
-    calibration
-        Rows whose PIT values the map learns from; empty for none.
-    unseen
-        The members that have not seen a row, shape ``(pool, n)``: its out-of-fold
-        distribution is pooled from these. None if all members are asked.
+    The out-of-fold distribution of a row is pooled from the members that have not seen
+    it, ``unseen`` of shape ``(pool, n)``. None if all members are asked.
     """
 
-    rows: tuple[Labels, ...]
-    calibration: Labels
+    rows: tuple[Labels, ...]  # for each member those that it may look at
+    calibration: Labels  # rows whose PIT values the map learns from; empty for none
     unseen: Labels | None = None
 
     @property

@@ -268,8 +268,7 @@ class Networks:
     ) -> list[AbstractDistribution]:
         """Distributions of the transformed target, before they are pooled.
 
-        One for all members, batch shape ``(members * passes, n)``, or of modules of
-        one's own one for each, ``(n,)``.
+        One, of batch shape ``(members * passes, n)``, or ``(n,)`` for each own module.
         """
         chosen = list(range(len(self)) if members is None else members)
         ready = self.conditioned(x)
@@ -383,7 +382,7 @@ def fit_networks(
     )
     y = _standardized(z, centers, scales)
     learned: Sequence[Labels] = design.rows
-    held_out: list[Labels] | None = None
+    held_out: list[Labels] = []
     if design.unseen is not None and architecture.stacked:
         options["judge"] = _PooledScore(x.to(device), y, members, design, table.weights)
     elif recipe.patience is not None:
@@ -397,31 +396,22 @@ def fit_networks(
         weights = torch.from_numpy(table.weights.astype(np.float32))
 
     def data(chosen: slice) -> TrainingData:
+        rows = list(map(torch.from_numpy, learned[chosen]))
+        other = list(map(torch.from_numpy, held_out[chosen])) or None
         return TrainingData(
-            x=x,
-            y=y[chosen],
-            rows=list(map(torch.from_numpy, learned[chosen])),
-            held_out=None
-            if held_out is None
-            else list(map(torch.from_numpy, held_out[chosen])),
-            weights=weights,
+            x=x, y=y[chosen], rows=rows, held_out=other, weights=weights
         )
 
     if architecture.stacked:
-        history = train(
-            networks[0], data(slice(None)), recipe, generator=generator, **options
-        )
+        whole = data(slice(None))
+        history = train(networks[0], whole, recipe, generator=generator, **options)
         return members, [history]
     # What one draws must not depend on how early another has stopped.
-    sources = [
-        torch.Generator().manual_seed(
-            int(torch.randint(2**62, (), generator=generator))
-        )
-        for _ in networks
-    ]
+    seeds = [int(torch.randint(2**62, (), generator=generator)) for _ in networks]
     histories: list[History] = []
-    for number, (network, source) in enumerate(zip(networks, sources, strict=True)):
+    for number, network in enumerate(networks):
         own = data(slice(number, number + 1))
+        source = torch.Generator().manual_seed(seeds[number])
         histories.append(train(network, own, recipe, generator=source, **options))
         if any(history.interrupted for history in histories):
             # The others must predict too, but nobody waits for them: one epoch each.

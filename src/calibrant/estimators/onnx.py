@@ -3,7 +3,6 @@
 import copy
 import json
 import logging
-import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,20 +25,13 @@ from calibrant.distributions.normal import (
     log_normal_cdf,
     log_normal_density,
     normal_cdf,
-    normal_quantile,
     normal_score,
 )
 from calibrant.estimators.networks import FARTHEST, Networks
 from calibrant.estimators.pool import pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor, Fitted
 from calibrant.files import replace_file
-from calibrant.learners.mlp import (
-    LEAST_SPREAD,
-    GaussianHead,
-    GaussianMixtureHead,
-    LaplaceHead,
-    StudentTHead,
-)
+from calibrant.learners.mlp import LEAST_SPREAD, GaussianHead
 from calibrant.recalibration.scale import ScaleRecalibrator
 from calibrant.transforms import TRANSFORMS
 
@@ -50,16 +42,13 @@ __all__ = ["export_onnx"]
 
 Array = npt.NDArray[np.float64]
 
-_HEADS = (GaussianHead, LaplaceHead, StudentTHead, GaussianMixtureHead)
 # Cells of the rule for mean and std, more where bounds have mass of their own and the
 # quantile function therefore kinks, and the points of each cell at export time.
 _CELLS, _CELLS_IF_CENSORED, _POINTS = 128, 1024, 32
 # The rule covers all levels but 1e-17 at either end.
 _END = 8.5
-# Smallest tail probability, farthest normal score, and where no tail is left for sure.
-_LEAST, _FARTHEST_SCORE, _NO_TAIL = 1e-300, 37.0, 39.0
-# Lines of a table of the normal distribution; its errors are below 1e-5.
-_LINES = 4096
+# Farthest normal score.
+_FARTHEST_SCORE = 37.0
 
 
 def export_onnx(
@@ -73,7 +62,7 @@ def export_onnx(
     The file takes ``features`` ``(n, d)``, raw as for ``predict``, float64, any number
     of rows, and gives ``mean`` ``(n,)``, ``std`` ``(n,)`` and ``quantiles`` ``(n, k)``
     at the levels, float64. The networks' pool is a normal distribution of the
-    transformed target, with location m and scale s; without bounds
+    transformed target, with location m and scale s:
 
     .. math:: Q(p \mid x) = T^{-1}\bigl(m(x) + s(x) \, \Phi^{-1}(R^{-1}(p))\bigr)
 
@@ -85,14 +74,14 @@ def export_onnx(
     The networks run in float32 as in ``predict``, all else in float64, so targets like
     :math:`10^9 \pm 1` keep their digits. Outputs are within 1e-4 predicted standard
     deviations of the distribution's own. While it is predicted, a row takes
-    10 to 40 kB of memory.
+    10 kB of memory, 40 kB where bounds have mass of their own.
 
     Parameters
     ----------
     model
-        Fitted, with a named network, transform and recalibrator, and a pool that is one
-        normal distribution: ``distribution="pooled"`` with ``head="gaussian"``, or
-        ``distribution="moment_matched"``.
+        Fitted, with a named network, transform and recalibrator, ``head="gaussian"``,
+        and a ``distribution`` other than ``"mixture"``. Bounds must have mass of their
+        own (targets that stand on them) or be None.
     path
         Where; folders are made, and a file that is there is replaced. It appears only
         when it is complete.
@@ -135,34 +124,26 @@ def export_onnx(
             "export_onnx needs the packages onnx and onnxscript. Run: pip install "
             "'calibrant[onnx]'"
         )
-    content = _proto(model, asked).SerializeToString()
-    try:
-        replace_file(Path(path), content)
-    except OSError as error:
-        raise InputError(
-            f"{path} cannot be written: {error}. Its parent must be a folder with "
-            "room, in which you may write."
-        ) from error
+    replace_file(Path(path), _proto(model, asked).SerializeToString())
     return Path(path)
 
 
 def _check_members(members: Networks) -> None:
     architecture, transform = members.architecture, members.transform
     head = getattr(members.networks[0], "head", None)
-    if not architecture.stacked or type(head) not in _HEADS:
+    if not architecture.stacked or type(head) is not GaussianHead:
         raise UnsupportedError(
             "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
-            f"a head of calibrant, got network={architecture.network!r} with "
-            f"head={head!r}. Export your own module with torch.onnx, or use save() "
-            "and calibrant.load(folder, network=...)."
+            f"head='gaussian', got network={architecture.network!r} with "
+            f"head={architecture.head!r}. Use save() and calibrant.load, or export "
+            "your own module with torch.onnx."
         )
-    normal = architecture.distribution == "pooled" and isinstance(head, GaussianHead)
-    if not normal and architecture.distribution != "moment_matched":
+    if architecture.distribution == "mixture" or members.bounds is not None:
         raise UnsupportedError(
             "an ONNX file can hold a pool that is one normal distribution, got "
-            f"distribution={architecture.distribution!r} with {type(head).__name__}. "
-            'Use distribution="pooled" with head="gaussian", or '
-            'distribution="moment_matched", or save() and calibrant.load.'
+            f"distribution={architecture.distribution!r} and bounds={members.bounds}. "
+            'Use distribution="pooled" or "moment_matched" without bounds (a log or '
+            "logit target_transform keeps bounds too), or save() and calibrant.load."
         )
     if transform is not None and type(transform) not in TRANSFORMS.values():
         raise UnsupportedError(
@@ -184,10 +165,10 @@ class _Predictor(nn.Module):
         _check_members(members)
         network: Any = members.networks[0]
         self.stack = copy.deepcopy(members.deterministic()).cpu()
-        self.head = network.head
+        self.floor = network.head.floor
         self.pooled = members.architecture.distribution == "pooled"
         self.usual, self.transform = members.disagreement, members.transform
-        self.first_bounds, self.last_bounds = members.bounds, fitted.bounds
+        self.bounds = fitted.bounds
         self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
         cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
         nodes, self.weights = _rule(inverse, cells)
@@ -201,39 +182,20 @@ class _Predictor(nn.Module):
             values.repeat_interleave(network.passes, 0)
             for values in (members.target_center, members.target_scale)
         )
-        if self.first_bounds is not None:
-            self.images = [self._image(bound) for bound in self.first_bounds]
-            self.below, self.above = normal_cdf(self.scores), normal_cdf(-self.scores)
-            # A tail over exp(-z**2 / 2), and the score of a tail p by sqrt(-2 log p).
-            self.tail = _Table(
-                lambda z: torch.special.erfcx(math.sqrt(0.5) * z) / 2, 0.0, _NO_TAIL
-            )
-            self.score = _Table(
-                lambda root: normal_quantile((-root.square() / 2).exp()),
-                math.sqrt(2 * math.log(2)),
-                math.sqrt(-2 * math.log(_LEAST)),
-            )
-
-    def _image(self, bound: float) -> float:
-        """Return where a bound is in units of the transformed target."""
-        if self.transform is None or not math.isfinite(bound):
-            return bound
-        low, high = self.transform.support
-        if low < bound < high:
-            return float(self.transform.forward(torch.tensor(bound).double()))
-        return -math.inf if bound <= low else math.inf
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         with _ExactConstants():
             # What is not a number must not become one on its way.
             doubt = (features * 0).sum(1)
             location, scale = self._pooled(torch.where(features * 0 == 0, features, 0))
-            values = self._quantiles(location[:, None], scale[:, None])
+            values = location[:, None] + scale[:, None] * self.scores
+            if self.transform is not None:
+                values = self.transform._inverse(values)  # type: ignore[attr-defined]
             if self.stretch != 1:
                 center = self._moments(values)[0][:, None]
                 values = center + (values - center) * self.stretch
-            if self.last_bounds is not None:
-                values = values.clamp(*self.last_bounds)
+            if self.bounds is not None:
+                values = values.clamp(*self.bounds)
             mean, variance = self._moments(values)
             quantiles = values[:, : self.count] + doubt[:, None]
             return mean + doubt, variance.sqrt() + doubt, quantiles
@@ -243,9 +205,12 @@ class _Predictor(nn.Module):
         ready = torch.minimum(torch.maximum(features, self.low), self.high)
         ready = (ready / 2 - self.center / 2) / (self.scale / 2)
         raw = self.stack(ready.clamp(-FARTHEST, FARTHEST).float()).double()
-        means, variances = _moments_of_head(self.head, raw)
-        means = means * self.target_scale + self.target_center
-        variances = variances * self.target_scale.square()
+        means = raw[..., 0] * self.target_scale + self.target_center
+        spreads = raw[..., 1]
+        # ONNX Runtime has no softplus in float64.
+        spreads = spreads.clamp_min(0) + (1 + (-spreads.abs()).exp()).log()
+        spreads = (self.floor + (1 - self.floor) * spreads).clamp_min(LEAST_SPREAD)
+        variances = (spreads * self.target_scale).square()
         # Not by mean(), which the exporter would call "mean" as the output.
         location, within = means.sum(0) / len(means), variances.sum(0) / len(means)
         between = (means - location).square().sum(0)
@@ -254,33 +219,6 @@ class _Predictor(nn.Module):
             variance = pooled_variance(within, between, len(means), self.usual)
         return location, variance.sqrt() * self.spread
 
-    def _quantiles(self, location: Tensor, scale: Tensor) -> Tensor:
-        """Quantiles at all scores ``(n, scores)``, before they are stretched."""
-        scores, transform = self.scores, self.transform
-        if self.first_bounds is not None:
-            scores = self._scores_within(location, scale)
-        values = location + scale * scores
-        if transform is not None:
-            values = transform._inverse(values)  # type: ignore[attr-defined]
-        return values if self.first_bounds is None else values.clamp(*self.first_bounds)
-
-    def _scores_within(self, location: Tensor, scale: Tensor) -> Tensor:
-        """Scores for the distribution that is cut at its bounds, from both tails."""
-        low, high = [(image - location) / scale for image in self.images]
-        below_low, above_low = self._tails(low)
-        below_high, above_high = self._tails(high)
-        mass = torch.where(low > 0, above_low - above_high, below_high - below_low)
-        below = below_low + self.below * mass
-        above = above_high + self.above * mass
-        tail = torch.minimum(below, above).clamp_min(_LEAST)
-        score = self.score((-2 * tail.log()).sqrt())
-        return torch.where(below < above, score, -score)
-
-    def _tails(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        far = z.abs().clamp_max(_NO_TAIL)
-        tail = (-far.square() / 2).exp() * self.tail(far)
-        return torch.where(z < 0, tail, 1 - tail), torch.where(z < 0, 1 - tail, tail)
-
     def _moments(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of each row, around its middle to keep the digits."""
         nodes = values[:, self.count :]
@@ -288,24 +226,6 @@ class _Predictor(nn.Module):
         first = ((nodes - middle) * self.weights).sum(1, keepdim=True)
         second = ((nodes - middle - first).square() * self.weights).sum(1)
         return (middle + first)[:, 0], second
-
-
-class _Table(nn.Module):
-    """A smooth function on an interval, read from a table along straight lines."""
-
-    def __init__(
-        self, function: Callable[[Tensor], Tensor], start: float, end: float
-    ) -> None:
-        super().__init__()
-        values = function(torch.linspace(start, end, _LINES + 1, dtype=torch.float64))
-        self.lines = torch.stack([values[:-1], values.diff()], 1)
-        self.start, self.width = start, (end - start) / _LINES
-
-    def forward(self, x: Tensor) -> Tensor:
-        place = (x - self.start) / self.width
-        index = place.floor().long().clamp(0, _LINES - 1)
-        left, step = nn.functional.embedding(index, self.lines).unbind(-1)
-        return left + (place - index) * step
 
 
 class _ExactConstants(TorchFunctionMode):
@@ -326,33 +246,6 @@ class _ExactConstants(TorchFunctionMode):
                 for value in args
             ]
         return func(*args, **(kwargs or {}))
-
-
-def _moments_of_head(head: Any, raw: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
-    """Means and variances of outputs ``(..., size)``."""
-    if isinstance(head, GaussianMixtureHead):
-        means, spreads, weights = raw.split(head.components, -1)
-        weights, variances = weights.softmax(-1), _variance(spreads, head)
-        mean = (weights * means).sum(-1, keepdim=True)
-        within = weights * (variances + (means - mean).square())
-        return mean[..., 0], within.sum(-1)
-    variance = _variance(raw[..., 1], head)
-    if isinstance(head, LaplaceHead):
-        variance = 2 * variance
-    if isinstance(head, StudentTHead):
-        above = _softplus(raw[..., 2] + head._START).clamp_min(head._LEAST)
-        variance = variance * (1 + 2 / above)
-    return raw[..., 0], variance
-
-
-def _variance(raw: Tensor, head: Any) -> Tensor:  # noqa: ANN401
-    spread: Tensor = head.floor + (1 - head.floor) * _softplus(raw)
-    return spread.clamp_min(LEAST_SPREAD).square()
-
-
-def _softplus(raw: Tensor) -> Tensor:
-    # ONNX Runtime has none in float64.
-    return raw.clamp_min(0) + (1 + (-raw.abs()).exp()).log()
 
 
 def _correction(

@@ -1,6 +1,7 @@
 """A fitted regressor as a folder of named arrays and JSON, and back."""
 
 import math
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -31,10 +32,6 @@ _OBJECT = "object"
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
 _LIMITS = ("inputs.low", "inputs.high")
-# Weights of the disagreement beyond this are nobody's choice.
-_MOST_DISAGREEMENT = 100.0
-# What every description has besides.
-_OTHERS = ("parameters", "history", "strength_path", "transform", "recalibrator")
 
 
 def load(
@@ -202,14 +199,9 @@ def restored(
     parts
         Objects that a folder cannot hold, by parameter.
     """
-    with as_written("description"):
-        right = _right(state)
-        missing = sorted({*right, *_OTHERS} - state.keys())
-        if missing:
-            raise InputError(f"it lacks {', '.join(map(repr, missing))}")
-    for field, fits in right.items():
+    for field, fits in _RULES.items():
         with as_written(field):
-            if not fits:
+            if not fits(state[field], state):
                 raise InputError(f"got {state[field]!r:.60}")
     names = state["feature_names"]
     values = _parameters(state["parameters"], parts)
@@ -220,10 +212,10 @@ def restored(
     model.n_features_in_, model.strength_ = state["features"], state["strength"]
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
-    if state["strength_path"] is not None:
-        with as_written("strength_path"):
+    with as_written("strength_path"):
+        if state["strength_path"] is not None:
             path = StrengthPath.from_dict(_restored(state["strength_path"]))
-        model.strength_path_ = path
+            model.strength_path_ = path
     with as_written("history"):
         model.history_ = [_history(_restored(entry)) for entry in state["history"]]
     model.model_ = _fitted(state, arrays, model.architecture(), parts)
@@ -231,37 +223,35 @@ def restored(
     return model
 
 
-def _right(state: Mapping[str, Any]) -> dict[str, bool]:
-    """Tell of each plain field of a description whether it is of its kind and size."""
+def _is_count(value: Any, _: Any = None) -> bool:  # noqa: ANN401
+    return type(value) is int and value >= 1
 
-    def number(name: str, most: float) -> bool:
-        value: Any = state.get(name)
-        return type(value) in (int, float) and 0 <= value <= most
 
-    features, names, bounds = map(state.get, ("features", "feature_names", "bounds"))
-    ends = _restored(bounds)
-    return {
-        "parameters": isinstance(state.get("parameters"), dict),
-        "features": type(features) is int and features >= 1,
-        "members": type(state.get("members")) is int and state["members"] >= 1,
-        "feature_names": names is None
+def _is_number(value: Any, most: float = sys.float_info.max) -> bool:  # noqa: ANN401
+    return type(value) in (int, float) and 0 <= value <= most
+
+
+# What plain fields must be, of their value and the whole description. What cannot even
+# be asked, as the order of two bounds that are text, is refused too.
+_RULES: Mapping[str, Callable[[Any, Any], bool]] = {
+    "parameters": lambda value, _: isinstance(value, dict),
+    "features": _is_count,
+    "members": _is_count,
+    "feature_names": lambda value, state: (
+        value is None
         or (
-            isinstance(names, list)
-            and len(names) == features
-            and all(isinstance(name, str) for name in names)
-        ),
-        "strength": number("strength", sys.float_info.max),
-        "disagreement": state.get("disagreement", 0) is None
-        or number("disagreement", _MOST_DISAGREEMENT),
-        "bounds": bounds is None
-        or (
-            isinstance(ends, tuple)
-            and [type(end) in (int, float) for end in ends] == [True, True]
-            and ends[0] < ends[1]
-        ),
-        "cut_first": isinstance(state.get("cut_first"), bool)
-        and not (state["cut_first"] and bounds is None),
-    }
+            isinstance(value, list)
+            and len(value) == state["features"]
+            and all(isinstance(name, str) for name in value)
+        )
+    ),
+    "strength": lambda value, _: _is_number(value),
+    "disagreement": lambda value, _: value is None or _is_number(value, 100.0),
+    "bounds": lambda value, _: value is None or operator.sub(*_restored(value)) < 0,
+    "cut_first": lambda value, state: (
+        value is False or (value is True and state["bounds"] is not None)
+    ),
+}
 
 
 def _parameters(stored: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -309,14 +299,10 @@ def _check_stored(model: CalibratedRegressor, state: Mapping[str, Any]) -> None:
 
 def _history(values: Any) -> History:  # noqa: ANN401
     curves = {name: values[name] for name in vars(History()) if name != "interrupted"}
-    if set(values) != {*curves, "interrupted"} or not (
-        isinstance(values["interrupted"], bool)
-        and all(isinstance(curve, tuple) for curve in curves.values())
-        and all(isinstance(x, int | float) for curve in curves.values() for x in curve)
-    ):
+    if any(type(x) not in (int, float) for curve in curves.values() for x in curve):
         raise InputError("it must have a curve of numbers for each of its names")
     lists: Any = {name: list(curve) for name, curve in curves.items()}
-    return History(**lists, interrupted=values["interrupted"])
+    return History(**lists, interrupted=bool(values["interrupted"]))
 
 
 def _fitted(
@@ -330,8 +316,8 @@ def _fitted(
     read = {"transform": transform_from_json, "recalibrator": recalibrator_from_json}
     made: dict[str, Any] = dict.fromkeys(read)
     for field, from_json in read.items():
-        if state[field] is not None:
-            with as_written(field):
+        with as_written(field):
+            if state[field] is not None:
                 made[field] = from_json(state[field])
     # What does not fit to parts that were passed is not the folder's fault.
     with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
@@ -405,10 +391,9 @@ def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | 
     if not any(name.startswith(_ENCODING) for name in arrays):
         return None
     column = arrays.get(f"{_ENCODING}column", torch.empty(0))
-    if column.ndim != 1 or column.numel() == 0 or column.dtype != torch.long:
-        raise InputError("its encoding must name the feature of each bin.")
-    if int(column.min()) < 0 or int(column.max()) >= features:
-        raise InputError(f"its encoding must be of its {features} features.")
+    named = column.ndim == 1 and column.dtype == torch.long and len(column) > 0
+    if not named or bool(((column < 0) | (column >= features)).any()):
+        raise InputError(f"its bins must each name one of its {features} features.")
     encoding = PiecewiseLinear([])
     for name, buffer in encoding.named_buffers():
         setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
@@ -423,14 +408,9 @@ def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> 
     shapes = dict.fromkeys(names, (features,))
     shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
     for name, shape in shapes.items():
-        if name not in arrays:
-            raise InputError(f"its array {name} is missing")
-        own = arrays[name]
+        own = arrays.get(name, torch.empty(0))
         if tuple(own.shape) != shape or own.dtype != torch.float64:
-            raise InputError(
-                f"its array {name} must be of float64 and have shape {shape}, it has "
-                f"{tuple(own.shape)} of {str(own.dtype).removeprefix('torch.')}."
-            )
+            raise InputError(f"its array {name} must be float64 of shape {shape}.")
     for name, values in arrays.items():
         if values.is_floating_point() and not bool(values.isfinite().all()):
             raise InputError(f"its array {name!r:.60} must be finite, and it is not.")

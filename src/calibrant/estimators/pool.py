@@ -68,12 +68,8 @@ def usual_disagreement(members: Gaussian, unseen: Labels) -> float | None:
     logarithm of a chi-square variable is taken off, as in Smyth 2004: a few members
     show less than their geometric mean would be if there were many.
 
-    Parameters
-    ----------
-    members
-        Batch shape ``(members, n)``.
-    unseen
-        Members that have not seen a row, shape ``(pool, n)``.
+    Members have batch shape ``(members, n)``; ``unseen`` are those that have not seen a
+    row, shape ``(pool, n)``.
 
     Examples
     --------
@@ -111,14 +107,9 @@ def pooled_normal(
     a grid in likelihood and calibration after a map, on inner splits of four tables and
     on simulated ones. The size of s is the map's business.
 
-    Parameters
-    ----------
-    members
-        Batch shape ``(members, n)``.
-    weights
-        Shape ``(members, n)``, for each row equal or 0, sums of 1; equal if left out.
-    usual
-        rho, of :func:`usual_disagreement`; None for w alone.
+    Members and weights have shape ``(members, n)``; weights of a row are equal or 0 and
+    sum to 1, all are equal if left out. ``usual`` is rho, of
+    :func:`usual_disagreement`; None for w alone.
 
     Examples
     --------
@@ -207,17 +198,12 @@ class Pool:
     y: Tensor  # targets of the rows, (n,)
     grid: TargetGrid | None = None  # what they are rounded to
 
-    @property
-    def size(self) -> int:
-        """Members in the pool of a row."""
-        return self.design.pool_size
-
     def distribution(
         self, chosen: tuple[int, ...] | None = None
     ) -> AbstractDistribution:
         """Distribution of each row by its unseen members, or some of them."""
         if chosen is None:
-            chosen = tuple(range(self.size))
+            chosen = tuple(range(self.design.pool_size))
         return self.combine(self.members, self.design.weights(chosen))
 
     def pit(self, seed: int) -> Tensor:
@@ -247,16 +233,9 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
     rows, averaged over pools of s out of R, are about linear in 1/s; the line through
     the sizes 2 to R (1 and 2 for pools of two) is continued to M.
 
-    Parameters
-    ----------
-    pool
-        Of the calibration rows.
-    seed
-        Of randomized PIT values of rounded targets.
-    spread
-        Factor by which pools are widened first.
+    Pools are widened by ``spread`` first.
     """
-    count, served = pool.size, len(pool.design.rows)
+    count, served = pool.design.pool_size, len(pool.design.rows)
     sizes = range(min(2, count - 1) or 1, count + 1)
     averages = []
     for size in sizes:

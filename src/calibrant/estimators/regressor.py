@@ -1,6 +1,7 @@
 """A scikit-learn regressor whose uncertainty can be trusted."""
 
 import copy
+import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -80,6 +81,8 @@ _CHOICES = {
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
 _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
+# Of "auto": epochs, and rows that they pass in all.
+_FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
 # Of members and folds; a slip of the finger must not fill the memory.
 _MOST = 10_000
 # Fewer rows say next to nothing about the shape of a map.
@@ -105,17 +108,12 @@ class Fitted:
 class CalibratedRegressor(DistributionRegressor):
     r"""Neural regression with calibrated predictive distributions, for scikit-learn.
 
-    Many small networks are trained side by side, pooled, and the pool is recalibrated
-    with targets that it has not seen. By default that costs no rows
-    (``recalibrate_on="out_of_fold"``): the rows are cut into ``folds`` again and again,
-    ``members`` times, and each network learns without one fold of one partition. So
-    each row has ``members`` networks that have not seen it. Their pool is the row's
-    out-of-fold distribution; one map is learned from the PIT values of all of these,
-    and the prediction is that map over the pool of all ``members * folds`` networks.
-
-    All networks learn for the same number of epochs: that with the best CRPS of the
-    out-of-fold pools. The pool that is served is larger than those that were measured,
-    and so more accurate; the PIT values are extrapolated to its size first.
+    The rows are cut into ``folds``, ``members`` times, and each of many small networks
+    learns without one fold of one partition. So each row has ``members`` networks that
+    have not seen it; their pool is the row's out-of-fold distribution. One map is
+    learned from the PIT values of all of these, extrapolated to the larger pool that is
+    served, and the prediction is that map over the pool of all ``members * folds``
+    networks. All learn for the number of epochs with the best CRPS of these pools.
 
     Parameters
     ----------
@@ -165,7 +163,10 @@ class CalibratedRegressor(DistributionRegressor):
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
         Of each partition of ``"out_of_fold"``.
-    epochs, learning_rate, weight_decay
+    epochs
+        Passes over the rows at most. ``"auto"``: 120, for members that learn from more
+        than 50,000 rows fewer in proportion, and at least 24.
+    learning_rate, weight_decay
         See ``Recipe``.
     batch_size
         Rows of each step. ``"auto"``: about 1/32 of a member's rows, a power of 2 from
@@ -178,11 +179,10 @@ class CalibratedRegressor(DistributionRegressor):
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
     distributed
         Train with all processes that ``torchrun`` has started, each with its part of
-        every batch (``DistributedDataParallel``). All call ``fit`` with the same rows
-        and get the same model, that of one process to rounding, but for dropout masks
-        and batch normalization of your own modules. The first one's seed counts; it
-        alone shows progress and calls callbacks. If one ends or hangs, the others raise
-        ``LostRankError`` (a group that is made here waits for 10 minutes).
+        every batch. All call ``fit`` with the same rows and get the same model, that of
+        one process to rounding, but for dropout masks and batch normalization of your
+        own modules. The first one's seed counts; it alone shows progress and calls
+        callbacks. If one ends or hangs, the others raise ``LostRankError``.
     random_state
         With the same number the same model, bit for bit on the same machine.
     options
@@ -271,7 +271,7 @@ class CalibratedRegressor(DistributionRegressor):
         recalibrator: str | Recalibrator | None = "auto",
         recalibrate_on: str | None = "auto",
         folds: int = 5,
-        epochs: int = 120,
+        epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
         weight_decay: float = 0.0,
@@ -336,10 +336,6 @@ class CalibratedRegressor(DistributionRegressor):
         >>> CalibratedRegressor.paper("deep_ensemble").settings()["adversarial"]
         0.01
         """
-        if network not in ("mc_dropout", "deep_ensemble"):
-            raise InputError(
-                f'the paper has "mc_dropout" and "deep_ensemble", got {network!r}.'
-            )
         ensemble = network == "deep_ensemble"
         model = cls(
             network=network,
@@ -527,8 +523,7 @@ class CalibratedRegressor(DistributionRegressor):
     ) -> "CalibratedRegressor":
         """Learn the calibration again from newer rows, without training.
 
-        These rows are new to all members, so all of them make one pool, corrected by
-        one map that the rows have taught.
+        One map corrects the pool of all members, to whom these rows are new.
 
         Parameters
         ----------
@@ -548,13 +543,12 @@ class CalibratedRegressor(DistributionRegressor):
             read_features(self, X), y, dtype=np.float64, y_numeric=True
         )
         check_targets(target)
+        chosen = self.recalibrator if recalibrator is None else recalibrator
         if len(target) < _FEWEST_NEW:
             raise InputError(
                 f"at least {_FEWEST_NEW} rows are needed to refresh a calibration, got "
-                f"{len(target)}. Bring more rows with known targets; a few hundred are "
-                "good."
+                f"{len(target)}. Bring more; a few hundred are good."
             )
-        chosen = self.recalibrator if recalibrator is None else recalibrator
         if chosen is None:
             raise InputError(
                 "the model was made without a recalibrator, so say which one: "
@@ -629,16 +623,13 @@ class CalibratedRegressor(DistributionRegressor):
         for name, choices in _CHOICES.items():
             if settings[name] not in choices:
                 names = ", ".join(
-                    f'"{choice}"' if choice else "None" for choice in choices
+                    "None" if choice is None else json.dumps(choice)
+                    for choice in choices
                 )
                 raise InputError(
                     f"{name} must be one of {names}, got {settings[name]!r}."
                 )
-        self._check_parts()
         _strengths(settings)
-        return settings
-
-    def _check_parts(self) -> None:
         if self.loss in ("squared_error", "absolute_error"):
             raise InputError(
                 f"loss={self.loss!r} does not look at the spread, which would stay "
@@ -650,9 +641,6 @@ class CalibratedRegressor(DistributionRegressor):
                 "makes a new module, got a module. Many are trained: write "
                 "network=lambda features: YourModule(features)."
             )
-        given: object = self.distributed
-        if not isinstance(given, bool | np.bool_):
-            raise InputError(f"distributed must be True or False, got {given!r}.")
         if str(self.device).startswith("cuda") and not torch.cuda.is_available():
             raise InputError(
                 f"device={self.device!r} needs CUDA, which torch does not find here. "
@@ -664,6 +652,7 @@ class CalibratedRegressor(DistributionRegressor):
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
+        return settings
 
     def _strategy(self, rows: int) -> str | None:
         """Return ``recalibrate_on``; without a map, no rows are held out for one."""
@@ -714,10 +703,14 @@ class CalibratedRegressor(DistributionRegressor):
         size = self.batch_size
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
             size = max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
+        epochs = self.epochs
+        if epochs == "auto":
+            epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
         own: dict[str, Any] = {
             "score": self.loss,
             "strength": strength,
             "batch_size": size,
+            "epochs": epochs,
         }
         names = [name for name in Recipe.names() if name not in own]
         return Recipe(**own, **{name: settings[name] for name in names})
@@ -727,15 +720,15 @@ def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
     """Say how many networks there are and what their map learned from."""
     count, rows = len(design.rows), len(design.calibration)
     trained = f"{count:,} network{'s' if count > 1 else ''}"
+    kind = "that were held out"
     if design.unseen is not None:
         trained += f", {len(design.unseen)} for each row that have not seen it"
+        kind = "out of fold"
+    elif np.isin(design.calibration, design.rows[0]).any():
+        kind = "that they learned from too"
     if recalibrator is None:
         return f"{trained}; no map."
     name = recalibrator if isinstance(recalibrator, str) else "your own"
-    seen = any(np.isin(design.calibration[:1], part)[0] for part in design.rows)
-    kind = "out of fold" if design.unseen is not None else "that were held out"
-    if design.unseen is None and seen:
-        kind = "that they learned from too"
     return f"{trained}; map {name}, from {rows:,} rows {kind}."
 
 
@@ -847,7 +840,7 @@ def fit_side_by_side(
     >>> fitted[2].distribution(x[:3], 1).batch_shape
     torch.Size([3])
     """
-    wanted = tuple(sorted(epochs)) or (model.epochs,)
+    wanted = tuple(sorted(epochs)) or (model.recipe(0, 1).epochs,)
     settings = model.check_settings()
     sizes = {len(part) for part in rows}
     if (
@@ -859,13 +852,11 @@ def fit_side_by_side(
         or len(sizes) != 1
         or wanted[0] < 1
     ):
-        names = ("network", "strength", "recalibrate_on", "patience", "schedule")
         raise InputError(
             "models are fitted side by side with a network by name, a number as "
             "strength, recalibrate_on=None, patience=None, equally many rows for each, "
             'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{[settings[name] for name in names]}, {sorted(sizes)} rows and epochs "
-            f"{wanted}."
+            f"{model}, {sorted(sizes)} rows and epochs {wanted}."
         )
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)

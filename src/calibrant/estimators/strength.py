@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,17 +68,11 @@ class StrengthPath:
     @classmethod
     def from_dict(cls, values: dict[str, object]) -> "StrengthPath":
         """Read what :meth:`to_dict` gave."""
-        arrays = {
+        arrays: Any = {
             name: np.asarray(value) if isinstance(value, list | tuple) else value
             for name, value in values.items()
         }
-        path = cls(**arrays)  # type: ignore[arg-type]
-        curves = (path.calibration_error, path.crps, path.nll, path.allowed)
-        if np.ndim(path.strengths) != 1 or any(
-            np.shape(curve) != path.strengths.shape for curve in curves
-        ):
-            raise InputError("a path must have one number of each kind for a strength.")
-        return path
+        return cls(**arrays)
 
     def to_pandas(self) -> "pd.DataFrame":
         """One row for each strength."""
@@ -92,29 +86,22 @@ class StrengthPath:
 
 def choose_strength(
     strengths: Values,
-    *,
     calibration_error: Values,
     crps: Values,
     nll: Values,
+    *,
     noise_floor: float,
     rule: str = "crps",
 ) -> StrengthPath:
     """Take the smallest calibration error among strengths within the budget.
 
     Measures have shape ``(k,)``, and NaN marks a strength that could not be trained.
-    The budget is 1.05 times the best CRPS, or, with the rule ``"nll"``, 0.05 nats above
-    the best NLL.
 
     Examples
     --------
-    >>> path = choose_strength(
-    ...     np.array([0.0, 5.0, 50.0]),
-    ...     calibration_error=np.array([0.3, 0.1, 0.02]),
-    ...     crps=np.array([1.00, 1.04, 1.30]),
-    ...     nll=np.array([0.0, 0.0, 0.4]),
-    ...     noise_floor=0.01,
-    ... )
-    >>> float(path.chosen)
+    >>> error, crps = np.array([0.3, 0.1, 0.02]), np.array([1.00, 1.04, 1.30])
+    >>> grid, nll = np.array([0.0, 5.0, 50.0]), np.array([0.0, 0.0, 0.4])
+    >>> float(choose_strength(grid, error, crps, nll, noise_floor=0.01).chosen)
     5.0
     """
     score = crps if rule == "crps" else nll
@@ -123,14 +110,9 @@ def choose_strength(
     best = np.where(known, score, np.inf).min()
     allowed = known & (score <= (1.05 * best if rule == "crps" else best + 0.05))
     error = np.where(allowed, calibration_error, np.inf)
+    chosen = float(strengths[int(error.argmin())])
     return StrengthPath(
-        strengths=strengths,
-        calibration_error=calibration_error,
-        noise_floor=noise_floor,
-        crps=crps,
-        nll=nll,
-        allowed=allowed,
-        chosen=float(strengths[int(error.argmin())]),
+        strengths, calibration_error, noise_floor, crps, nll, allowed, chosen
     )
 
 
@@ -156,15 +138,8 @@ def sweep(
     """
 
     def chosen(rows: int) -> StrengthPath:
-        grid, error, crps, nll = np.array(found).T
-        return choose_strength(
-            grid,
-            calibration_error=error,
-            crps=crps,
-            nll=nll,
-            noise_floor=noise_floor(n=rows).expectation,
-            rule=rule,
-        )
+        floor = noise_floor(n=rows).expectation
+        return choose_strength(*np.array(found).T, noise_floor=floor, rule=rule)
 
     found: list[tuple[float, ...]] = []
     kept: dict[float, Trained] = {}
@@ -185,13 +160,10 @@ def sweep(
         kept = {key: value for key, value in kept.items() if key in allowed}
         if any(history.interrupted for history in histories):
             break
-    if failure is not None and not kept:
-        raise failure
     if path is None or not kept:
-        raise InputError(
-            f'strength_rule="{rule}" cannot choose: the {rule} of no strength is a '
-            "number. Distributions without a mean have no CRPS; for them use "
-            '"nll".'
+        raise failure or InputError(
+            f'the {rule} of no strength is a number. Use strength_rule="nll" for '
+            "distributions without a mean."
         )
     trained = kept[path.chosen]
     return trained, chosen(len(trained[2].y))

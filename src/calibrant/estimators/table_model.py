@@ -40,18 +40,11 @@ KIND = "TableModel"
 class Trend:
     """A straight line in one feature, which the regressor does not have to learn.
 
-    Attributes
-    ----------
-    feature
-        Name of the feature: the position in time.
-    slope
-        Of the target, for each unit of the feature.
-    center
-        Value of the feature at which the line is 0.
+    The feature is the position in time; the line is 0 at its ``center``.
     """
 
     feature: str
-    slope: float
+    slope: float  # of the target, for each unit of the feature
     center: float
 
     def __str__(self) -> str:

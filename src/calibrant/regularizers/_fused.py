@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant.distributions.normal import Gaussian, gradients_again
+from calibrant.distributions.normal import Gaussian
 from calibrant.regularizers.divergences import cumulative_kl, survival_factors
 
 __all__ = ["gaussian_cumulative_kl"]
@@ -78,7 +78,15 @@ class _GaussianCumulativeKl(torch.autograd.Function):
         *inputs, z, slope = ctx.saved_tensors
         wanted = ctx.needs_input_grad
         if torch.is_grad_enabled():  # create_graph=True: that of the plain form
-            return tuple(gradients_again(_plain, inputs, wanted, gradient))
+            with torch.enable_grad():
+                # Aliases: a path from one input to another is not ours to follow.
+                aliases = [part.view_as(part) for part in inputs]
+                value = _plain(*aliases)
+            learned = [part for part, want in zip(aliases, wanted, strict=True) if want]
+            found = iter(
+                torch.autograd.grad(value, learned, gradient, create_graph=True)
+            )
+            return tuple(next(found) if want else None for want in wanted)
         # Where shapes or dtypes were broadcast, torch reduces what is returned.
         by_mean = slope * gradient.unsqueeze(-1)
         by_stddev = by_mean * z if wanted[1] else None

@@ -282,7 +282,7 @@ _MODEL = (
         "--hidden 1000000000000",
         "weights",
     ),
-    _option("--epochs 0", "--epochs 0", "--epochs", foreign=True),
+    _option("--epochs 0", "--epochs 0", "--epochs"),
     _option("--members 0", "--members 0", "--members", foreign=True),
     _option("--seed below 0", "--seed -1", "--seed", foreign=True),
     _option(
