@@ -257,10 +257,13 @@ def _resolved_log(tail: Tensor, log_tail: Tensor) -> Tensor:
 
 
 def center_of(given: AbstractDistribution) -> Tensor:
-    """Mean of each row, the median of Student's t; of what is not recorded at a cap."""
+    """Mean of each row before caps, or the median of Student's t or without a mean."""
     if isinstance(given, Censored):
         return center_of(given.base)
-    center = given.location if isinstance(given, StudentT) else given.mean
+    try:
+        center = given.location if isinstance(given, StudentT) else given.mean
+    except UnsupportedError:
+        center = given.quantile(0.5)
     if not center.isfinite().all():
         raise InputError(
             "a distribution is stretched around its center, which must be finite for "
