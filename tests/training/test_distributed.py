@@ -168,9 +168,3 @@ def test_without_torchrun_the_estimator_says_how_to_start(
     monkeypatch.setattr(multiprocessing.current_process(), "_name", "LokyProcess-1")
     with pytest.raises(InputError, match=r"LokyProcess-1.*n_jobs=1"):
         CalibratedRegressor(epochs=1, distributed=True).fit(x, y)
-
-
-def test_distributed_must_be_a_yes_or_a_no() -> None:
-    x, y = (each.numpy() for each in rank_jobs.rows())
-    with pytest.raises(InputError, match="True or False"):
-        CalibratedRegressor(distributed="gloo").fit(x, y)  # type: ignore[arg-type]

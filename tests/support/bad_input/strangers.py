@@ -270,7 +270,7 @@ STRANGERS = (
     _case(
         "forged: a million million features",
         forged(_set(_D, _R, "features", to=10**12)),
-        "have shape",
+        "of shape",
     ),
     _case(
         "forged: hidden layers of a million million units",
@@ -280,7 +280,7 @@ STRANGERS = (
     _case(
         "forged: ten thousand members",
         forged(_set(_D, _R, "members", to=10**4)),
-        "have shape",
+        "of shape",
     ),
     _case(
         "forged: a network that is not there",
