@@ -1,8 +1,7 @@
 """Log the calibration of each epoch, and of the model, to MLflow.
 
-It needs ``pip install mlflow``. Run it with ``python
-examples/log_to_mlflow.py`` and look at the run with ``mlflow ui --backend-store-uri
-sqlite:///mlflow.db``.
+It needs ``pip install mlflow``. Run it with ``python examples/log_to_mlflow.py`` and
+look at the run with ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
 """
 
 import mlflow
