@@ -69,9 +69,8 @@ def test_a_network_that_memorizes_is_still_calibrated(
     settings = MEMORIZING | {"recalibrator": recalibrator}
     honest = covered(cheap(**settings).fit(*rows), fresh)
     flattered = covered(cheap(**settings, recalibrate_on="train").fit(*rows), fresh)
-    # 160 PIT values tell a coverage of 0.9 up to 0.024: three times that. More above,
-    # because the correction for the size of the pool is cautious.
-    assert 0.83 < honest < 0.985
+    # 160 PIT values tell a coverage of 0.9 up to 0.024: three times that.
+    assert 0.83 < honest < 0.97
     assert flattered < 0.7
 
 
@@ -87,7 +86,7 @@ class TestCopies:
 
     def test_are_no_help(self, rows: Rows, cheap: Make) -> None:
         model = cheap(**MEMORIZING, recalibrator="empirical").fit(*rows)
-        assert 0.8 < covered(model, noise(2000, 1)) < 0.999
+        assert 0.8 < covered(model, noise(2000, 1)) < 0.98
 
     def test_would_fool_folds_that_part_them(self, rows: Rows, cheap: Make) -> None:
         # Told apart by digits that change no prediction.

@@ -454,3 +454,16 @@ def test_names_of_arrays_are_no_paths(
     )
     load(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]
+
+
+def test_members_that_disagree_a_thousandfold_are_read_again(
+    tmp_path: Path, cheap: Make, line: Rows
+) -> None:
+    # Spreads at their floor beside means that differ: a table without noise.
+    model = cheap(members=4, folds=3, epochs=1).fit(*line)
+    model.model_.members.disagreement = 1e5
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").predict_interval(line[0]),
+        model.predict_interval(line[0]),
+    )

@@ -246,7 +246,7 @@ _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
         )
     ),
     "strength": lambda value, _: _is_number(value),
-    "disagreement": lambda value, _: value is None or _is_number(value, 100.0),
+    "disagreement": lambda value, _: value is None or _is_number(value, 1e9),
     "bounds": lambda value, _: value is None or operator.sub(*_restored(value)) < 0,
     "cut_first": lambda value, state: (
         value is False or (value is True and state["bounds"] is not None)
