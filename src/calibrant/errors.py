@@ -1,6 +1,6 @@
 """The errors that users meet; nothing heavy, so that every room can raise them."""
 
-__all__ = ["InputError", "UnsupportedError"]
+__all__ = ["DownloadError", "InputError", "StorageError", "UnsupportedError"]
 
 
 class InputError(ValueError):
@@ -8,4 +8,12 @@ class InputError(ValueError):
 
 
 class UnsupportedError(InputError, NotImplementedError):
-    """The law cannot give what was asked. The text says what can."""
+    """The distribution cannot give what was asked. The text says what can."""
+
+
+class StorageError(InputError):
+    """A folder cannot be written or read. The text says why and what to do."""
+
+
+class DownloadError(OSError):
+    """A download did not succeed. The text says why and what to do."""

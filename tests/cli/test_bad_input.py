@@ -1,6 +1,7 @@
 """Bad input of every kind: one clear line and no file, or a note and a good file.
 
 ``docs/bad_input.md`` holds the lines; ``python docs/make_bad_input.py`` writes them.
+Here exit codes and the words that matter are checked, not the whole wording.
 """
 
 import json
@@ -40,7 +41,6 @@ def test_bad_input(
     small_model: Path,
     sound_predictions: str,
     tmp_path: Path,
-    listed: list[str],
 ) -> None:
     done = run_case(case, small_model, tmp_path)  # compares the files, too
     text = printed(case, done, tmp_path)
@@ -56,8 +56,6 @@ def test_bad_input(
     if case.alike:
         out = (tmp_path / "out.csv").read_text(encoding="utf-8")
         assert out == sound_predictions
-    if not case.foreign:
-        assert row(case, text) in listed
 
 
 #: Sets the title, rings, turns red in one byte, and writes backwards.

@@ -11,8 +11,8 @@ import pytest
 
 from bad_input.case import Outcome, run_command
 from bad_input.houses import forecasts, houses
+from calibrant import storage
 from calibrant.estimators.table_model import TableModel
-from calibrant.storage import _place
 from calibrant.tables.writer import TableWriter
 from calibrant.training.loop import Trainer
 
@@ -20,6 +20,7 @@ FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
     "4 --recalibrator none"
 )
+STORED = ["SHA256SUMS", "arrays.safetensors", "model.json"]
 NONE_YET = "calibrant: interrupted. There is no model yet, and nothing was written.\n"
 
 
@@ -106,7 +107,12 @@ def test_fit_after_an_epoch_keeps_the_best_so_far(
     )
     assert "Report: new/report.html" in done.out
     assert names(place) == ["houses.csv", "model", "new"]
-    assert names(place / "new") == ["arrays.safetensors", "model.json", "report.html"]
+    assert names(place / "new") == [
+        "SHA256SUMS",
+        "arrays.safetensors",
+        "model.json",
+        "report.html",
+    ]
     about = TableModel.load("new").about
     assert about["interrupted"] is True
     assert about["epochs"] == 1
@@ -132,7 +138,7 @@ def test_fit_while_measuring_has_a_complete_model(
     monkeypatch.setattr(f"calibrant.workflows.fit_table.{what}", ctrl_c)
     run_command(FIT)
     assert names(place) == ["houses.csv", "model", "new"]
-    assert names(place / "new") == ["arrays.safetensors", "model.json"]
+    assert names(place / "new") == STORED
     assert TableModel.load("new").about["epochs"] == 3
 
 
@@ -151,7 +157,7 @@ def test_fit_while_measuring_says_where_the_model_is(
 def test_fit_while_writing_over_a_model_leaves_the_former(
     number: int, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_place, "_write", at_call(number, _place._write))
+    monkeypatch.setattr(storage, "new_file", at_call(number, storage.new_file))
     command = FIT.replace("--out new", "--out model --force --test 0")
     interrupted(command, place)
     assert TableModel.load("model").target == "price"
@@ -161,17 +167,17 @@ def test_fit_while_writing_over_a_model_leaves_the_former(
 def test_fit_while_writing_a_new_model_leaves_none(
     number: int, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_place, "_write", at_call(number, _place._write))
+    monkeypatch.setattr(storage, "new_file", at_call(number, storage.new_file))
     assert interrupted(f"{FIT} --test 0", place).err == NONE_YET
 
 
 def test_fit_while_writing_the_report_has_the_model_without_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_place, "_write", at_call(5, _place._write))
+    monkeypatch.setattr(storage, "new_file", at_call(7, storage.new_file))
     run_command(FIT)
     assert names(place) == ["houses.csv", "model", "new"]
-    assert names(place / "new") == ["arrays.safetensors", "model.json"]
+    assert names(place / "new") == STORED
     assert TableModel.load("new").target == "price"
 
 
@@ -179,17 +185,17 @@ def test_fit_while_writing_the_report_has_the_model_without_it(
 def test_a_report_that_does_not_fit_on_the_disk_costs_no_model(
     options: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path) -> Any:
         if path.name == "report.html":
             raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        original(path, content)
+        return original(path)
 
-    original = _place._write
-    monkeypatch.setattr(_place, "_write", full)
+    original = storage.new_file
+    monkeypatch.setattr(storage, "new_file", full)
     done = run_command(f"{FIT} {options}")
     assert done.code == 1
     assert names(place) == ["houses.csv", "model", "new"]
-    assert names(place / "new") == ["arrays.safetensors", "model.json"]
+    assert names(place / "new") == STORED
     assert TableModel.load("new").about["epochs"] == 3
     if options:
         told = json.loads(done.out)

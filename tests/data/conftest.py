@@ -21,7 +21,6 @@ class Server:
     def __init__(self, port: int) -> None:
         self.address = f"http://127.0.0.1:{port}/files/data.zip"
         self.content = b""
-        self.version: str | None = '"one"'
         self.script: list[object] = []
         self.ranges: list[str | None] = []
 
@@ -44,8 +43,6 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, state.content, None)
         elif step == "wrong range":
             self._send(206, state.content, None, f"bytes 0-9/{len(state.content)}")
-        elif isinstance(step, bytes):
-            self._send(200, step, len(step))
         elif isinstance(step, dict):
             self._bare(step)
         else:
@@ -65,9 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _ranged(self, state: Server, limit: int | None) -> None:
-        wanted, condition = self.headers["Range"], self.headers["If-Range"]
-        whole = len(state.content)
-        if wanted is None or (condition is not None and condition != state.version):
+        wanted, whole = self.headers["Range"], len(state.content)
+        if wanted is None:
             self._send(200, state.content[:limit], whole)
             return
         start = int(wanted.removeprefix("bytes=").removesuffix("-"))
@@ -89,8 +85,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(length))
         if extent is not None:
             self.send_header("Content-Range", extent)
-        if self.server.state.version is not None:
-            self.send_header("ETag", self.server.state.version)
         self.end_headers()
         self.wfile.write(body)
         self.close_connection = True

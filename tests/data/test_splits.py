@@ -1,16 +1,11 @@
 """Splits against scikit-learn, by hand, and as partitions."""
 
-import re
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
-from calibrant._checks import InputError
 from calibrant.data import (
     Split,
     fixed_split,
@@ -19,6 +14,7 @@ from calibrant.data import (
     unshuffled_folds,
     year_split,
 )
+from calibrant.errors import InputError
 
 
 def check_partition(splits: tuple[Split, ...], rows: int) -> None:
@@ -129,39 +125,6 @@ def test_refuses_what_cannot_be_split() -> None:
         r"Split other tables unshuffled or shuffled\.$",
     ):
         year_split(1030)
-
-
-@pytest.mark.parametrize("wrong", [2.0, 1.5, "2", None, True, np.float64(2), [2]])
-def test_counts_and_seeds_are_whole_numbers(wrong: Any) -> None:
-    calls: list[tuple[str, Callable[[], object]]] = [
-        ("rows", lambda: unshuffled_folds(wrong, 2)),
-        ("folds", lambda: unshuffled_folds(10, wrong)),
-        ("rows", lambda: shuffled_folds(wrong, 2, seed=0)),
-        ("folds", lambda: shuffled_folds(10, wrong, seed=0)),
-        ("seed", lambda: shuffled_folds(10, 2, seed=wrong)),
-        ("rows", lambda: random_splits(wrong, 1, seed=0)),
-        ("splits", lambda: random_splits(10, wrong, seed=0)),
-        ("seed", lambda: random_splits(10, 1, seed=wrong)),
-        ("rows", lambda: fixed_split(wrong, 1)),
-        ("train", lambda: fixed_split(10, wrong)),
-        ("rows", lambda: year_split(wrong)),
-    ]
-    for name, call in calls:
-        text = re.escape(f"{name} must be a whole number, got {wrong!r}.")
-        with pytest.raises(InputError, match=text):
-            call()
-
-
-def test_numbers_of_numpy_are_numbers() -> None:
-    ours = shuffled_folds(np.int32(9), np.int64(3), seed=np.uint8(4))  # type: ignore[arg-type]
-    for one, other in zip(ours, shuffled_folds(9, 3, seed=4), strict=True):
-        np.testing.assert_array_equal(one.test, other.test)
-
-
-def test_a_share_is_a_number() -> None:
-    wrong: Any = "0.1"
-    with pytest.raises(InputError, match=r"between 0 and 1, got '0\.1'\.$"):
-        random_splits(10, 1, share=wrong, seed=0)
 
 
 SHUFFLED = [2, 3, 4, 6, 7]

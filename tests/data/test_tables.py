@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calibrant._checks import InputError
 from calibrant.data import is_present, load
+from calibrant.errors import InputError
 
 TEXT = "a,b,price\n1,2,3\n4,5.5,-6e-1\n"
 

@@ -105,7 +105,7 @@ def test_round_trip(
 def test_nothing_is_pickled(fitted: CalibratedRegressor, tmp_path: Path) -> None:
     folder = fitted.save(tmp_path / "model")
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["arrays.safetensors", "model.json"]
+    assert names == ["SHA256SUMS", "arrays.safetensors", "model.json"]
     for path in folder.iterdir():
         assert not path.read_bytes().startswith(b"\x80")  # a pickle's first byte
         assert b"PK\x03\x04" not in path.read_bytes()[:4]  # nor torch.save's

@@ -169,7 +169,7 @@ def test_recent_rows_refresh_the_calibration(
     assert done.before["coverage_90"] < 0.7
     assert 0.83 < done.after["coverage_90"] < 0.97
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["arrays.safetensors", "model.json", "report.html"]
+    assert names == ["SHA256SUMS", "arrays.safetensors", "model.json", "report.html"]
     again = TableModel.load(tmp_path / "new")
     assert again.about["recalibrated"]["rows"] == 200
     fresh = homes(150, seed=13)

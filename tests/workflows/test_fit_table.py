@@ -215,7 +215,7 @@ def test_wild_targets_are_learned_if_asked() -> None:
 
 def test_the_folder_holds_model_and_report(fitted: TableFit, folder: Path) -> None:
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["arrays.safetensors", "model.json", "report.html"]
+    assert names == ["SHA256SUMS", "arrays.safetensors", "model.json", "report.html"]
     assert fitted.page == folder / "report.html"
     again = TableModel.load(folder)
     table = homes(20, seed=5)

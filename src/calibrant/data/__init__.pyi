@@ -1,9 +1,9 @@
-from .dataset import DataSet as DataSet
 from .download import DownloadError as DownloadError
-from .info import DataSetInfo as DataSetInfo
+from .loading import DataSet as DataSet
 from .loading import is_present as is_present
 from .loading import load as load
 from .registry import DATA_SETS as DATA_SETS
+from .registry import DataSetInfo as DataSetInfo
 from .splits import Split as Split
 from .splits import fixed_split as fixed_split
 from .splits import random_splits as random_splits

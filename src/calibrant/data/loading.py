@@ -1,27 +1,72 @@
-"""A data set by name or by path."""
+"""A data set by name, or a table of numbers by path, as features and target."""
 
 import gzip
 import hashlib
 import io
 import os
 import re
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from calibrant.data._errors import input_error
-from calibrant.data.dataset import DataSet, described
-from calibrant.data.info import DataSetInfo
-from calibrant.data.registry import DATA_SETS
-from calibrant.data.tables import read_table
-from calibrant.data.year import load_year, year_is_present
+from calibrant.data.registry import DATA_SETS, DataSetInfo
+from calibrant.data.year import FEATURES, load_year, year_is_present
+from calibrant.errors import InputError
 
-__all__ = ["is_present", "load"]
+__all__ = ["DataSet", "is_present", "load"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DataSet:
+    """Features and target in the original row order, with what is known of them.
+
+    Attributes
+    ----------
+    name
+        The name it was loaded by; for a file the path, as it was given.
+    title
+        For headings.
+    x
+        Features, shape ``(n, d)``, float64.
+    y
+        Target, shape ``(n,)``, float64.
+    features, target
+        Names of the columns.
+    description
+        What the rows are, and what to know before using them.
+    license, citation, source
+        Terms of use, whom to credit, and where it comes from.
+
+    Examples
+    --------
+    >>> from calibrant.data import load
+    >>> boats = load("yacht")
+    >>> boats.x.shape, boats.y.shape, boats.target
+    ((308, 6), (308,), 'residuary_resistance')
+    """
+
+    name: str
+    title: str
+    x: FloatArray = field(repr=False)
+    y: FloatArray = field(repr=False)
+    features: tuple[str, ...]
+    target: str
+    description: str = field(repr=False)
+    license: str
+    citation: str = field(repr=False)
+    source: str
+
+    def __len__(self) -> int:
+        return len(self.y)
 
 
 def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
-    """Load a data set of the paper by name, or your own CSV by path.
+    """Load a data set of the paper by name, or your own table by path.
 
     Parameters
     ----------
@@ -30,7 +75,7 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
         ``.csv.gz``, ``.tsv`` or ``.parquet``, or names a folder) of a table of finite
         numbers. ``"path.csv#column"`` names its target as well.
     target
-        Column of a CSV that is the target; None takes the last one.
+        Column of your own table that is the target; None takes the last one.
 
     Returns
     -------
@@ -42,7 +87,7 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
     ------
     InputError
         If there is no such set or file, or if a cell is not a number; the text names
-        the line and the column.
+        the row and the column.
 
     Examples
     --------
@@ -56,25 +101,37 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
     path, column = _as_path(name)
     if path is not None:
         if target is not None and column is not None and target != column:
-            raise input_error(
+            raise InputError(
                 f"the target must be named once, got target={target!r} and "
                 f"{os.fspath(name)!r}."
             )
         column = column if target is None else target
-        return read_table(path, target=column, name=os.fspath(name))
+        return _read_table(path, column, os.fspath(name))
     try:
         info = DATA_SETS[str(name)]
     except KeyError as error:
-        raise input_error(
+        raise InputError(
             f"data: {error.args[0]} Your own data needs a path that ends in .csv, "
             ".csv.gz, .tsv or .parquet."
         ) from None
     if target is not None and target != info.target:
-        raise input_error(
-            f"target is for a CSV of your own: the target of {info.name!r} is "
+        raise InputError(
+            f"target is for a table of your own: the target of {info.name!r} is "
             f"{info.target!r}, got target={target!r}."
         )
-    return _bundled(info) if info.bundled else load_year()
+    x, y, features = _read_bundled(info) if info.bundled else _read_year()
+    return DataSet(
+        name=info.name,
+        title=info.title,
+        x=x,
+        y=y,
+        features=features,
+        target=info.target,
+        description=info.description,
+        license=info.license,
+        citation=info.citation,
+        source=info.source,
+    )
 
 
 def is_present(name: str | os.PathLike[str]) -> bool:
@@ -98,8 +155,8 @@ def _as_path(name: str | os.PathLike[str]) -> tuple[Path | None, str | None]:
     if isinstance(name, os.PathLike):
         return Path(name), None
     if not isinstance(name, str):
-        raise input_error(
-            f"data must be a name or the path of a CSV, got {name!r} of type "
+        raise InputError(
+            f"data must be a name or the path of a table, got {name!r} of type "
             f"{type(name).__name__}. The names are {', '.join(DATA_SETS)}."
         )
     parts = re.fullmatch(
@@ -113,16 +170,67 @@ def _as_path(name: str | os.PathLike[str]) -> tuple[Path | None, str | None]:
     return (Path(name), None) if separators & set(name) else (None, None)
 
 
-def _bundled(info: DataSetInfo) -> DataSet:
+def _read_bundled(info: DataSetInfo) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
     file = resources.files("calibrant.data") / "files" / f"{info.name}.csv.gz"
     content = gzip.decompress(file.read_bytes())
     if hashlib.sha256(content).hexdigest() != info.csv_sha256:
-        raise input_error(
+        raise InputError(
             f"{file} must hold the data that calibrant was released with, and its "
             "content is another. Install calibrant again."
         )
     header, numbers = content.split(b"\n", 1)
     table = np.loadtxt(io.BytesIO(numbers), delimiter=",", ndmin=2)
     *features, _ = header.decode().split(",")
-    x, y = np.ascontiguousarray(table[:, :-1]), table[:, -1].copy()
-    return described(info, x, y, tuple(features))
+    return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), tuple(features)
+
+
+def _read_year() -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    table = load_year()
+    # The features stay a view: a copy would take another 370 MB.
+    return table[:, 1:], table[:, 0].copy(), FEATURES
+
+
+def _read_table(path: Path, target: str | None, name: str) -> DataSet:
+    """Read a table with a header, and nothing but finite numbers below it."""
+    from calibrant.tables import open_source, read_target, require_rows
+
+    source = open_source(path)
+    columns = source.columns
+    if len(columns) < 2:
+        raise InputError(
+            f"{path} must have at least two columns, features and a target, got one: "
+            f"{columns[0]!r:.60}."
+        )
+    target = columns[-1] if target is None else target
+    source.check_columns([target])
+    data = source.read()
+    require_rows(data, name=source.name)
+    table: dict[str, FloatArray] = {}
+    for column in columns:
+        values = read_target(
+            data[column],
+            target=column,
+            name=source.name,
+            style=source.style,
+            what="value",
+        )
+        gaps = np.isnan(values)
+        if gaps.any():
+            raise InputError(
+                f"{source.name}, row {int(gaps.argmax()) + 1:,}, column "
+                f"{column!r:.60}: a value is missing. Drop the row or fill it in."
+            )
+        table[column] = values.copy()
+    y = table.pop(target)
+    return DataSet(
+        name=name,
+        title=Path(path.name.removesuffix(".gz")).stem,
+        x=np.stack(list(table.values()), axis=1),
+        y=y,
+        features=tuple(table),
+        target=target,
+        description=f"Your own data, from {path}.",
+        license="not stated",
+        citation="",
+        source=str(path),
+    )

@@ -1,12 +1,11 @@
 """Which rows are for training and which for testing."""
 
-from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.data._errors import input_error
+from calibrant.errors import InputError
 
 __all__ = [
     "Split",
@@ -48,7 +47,6 @@ def unshuffled_folds(rows: int, folds: int) -> tuple[Split, ...]:
     >>> [split.test.tolist() for split in unshuffled_folds(7, 3)]
     [[0, 1, 2], [3, 4], [5, 6]]
     """
-    _check_whole(rows=rows, folds=folds)
     return _folds(np.arange(rows, dtype=np.int64), folds)
 
 
@@ -70,7 +68,6 @@ def shuffled_folds(rows: int, folds: int, seed: int) -> tuple[Split, ...]:
     >>> sorted([*first.test, *second.test]) == list(range(6))
     True
     """
-    _check_whole(rows=rows, folds=folds, seed=seed)
     return _folds(_generator(seed).permutation(rows), folds)
 
 
@@ -95,17 +92,15 @@ def random_splits(
     >>> [split.test.size for split in random_splits(308, 3, seed=0)]
     [31, 31, 31]
     """
-    _check_whole(rows=rows, splits=splits, seed=seed)
     if splits < 1:
-        raise input_error(f"splits must be at least 1, got {splits}.")
-    number = _number(share)
-    if not 0 < number < 1:
-        hint = " Write 0.1 for 10 %." if number >= 1 else ""
-        raise input_error(
+        raise InputError(f"splits must be at least 1, got {splits}.")
+    if not 0 < share < 1:
+        hint = " Write 0.1 for 10 %." if share >= 1 else ""
+        raise InputError(
             f"share must lie strictly between 0 and 1, got {share!r}.{hint}"
         )
     if rows < 2:
-        raise input_error(f"a split needs at least 2 rows, got {rows}.")
+        raise InputError(f"a split needs at least 2 rows, got {rows}.")
     size = min(max(round(rows * share), 1), rows - 1)
     orders = (_generator(seed, number).permutation(rows) for number in range(splits))
     return tuple(_split(rows, order[:size]) for order in orders)
@@ -119,9 +114,8 @@ def fixed_split(rows: int, train: int) -> tuple[Split]:
     >>> fixed_split(5, 3)
     (Split(train=array([0, 1, 2]), test=array([3, 4])),)
     """
-    _check_whole(rows=rows, train=train)
     if not 0 < train < rows:
-        raise input_error(
+        raise InputError(
             f"train must be at least 1 and below the number of rows, got train={train} "
             f"with rows={rows}."
         )
@@ -143,9 +137,8 @@ def year_split(rows: int) -> tuple[Split]:
     >>> split.train.size, split.test.size
     (463715, 51630)
     """
-    _check_whole(rows=rows)
     if rows != YEAR_TRAIN_ROWS + YEAR_TEST_ROWS:
-        raise input_error(
+        raise InputError(
             "the fixed split is that of Year Prediction MSD only (515,345 rows), got a "
             f"table of {rows:,} rows. Split other tables unshuffled or shuffled."
         )
@@ -155,7 +148,7 @@ def year_split(rows: int) -> tuple[Split]:
 def _folds(order: Rows, folds: int) -> tuple[Split, ...]:
     rows = order.size
     if not 2 <= folds <= rows:
-        raise input_error(
+        raise InputError(
             f"folds must be at least 2 and at most the number of rows, got "
             f"folds={folds} with rows={rows}."
         )
@@ -171,18 +164,7 @@ def _split(rows: int, test: Rows) -> Split:
     )
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, Real) else np.nan
-
-
-def _check_whole(**numbers: object) -> None:
-    for name, number in numbers.items():
-        # In Python True is a number too, though nobody means one by it.
-        if isinstance(number, bool) or not isinstance(number, Integral):
-            raise input_error(f"{name} must be a whole number, got {number!r}.")
-
-
 def _generator(*seed: int) -> np.random.Generator:
     if min(seed) < 0:
-        raise input_error(f"seed must be a whole number from 0, got {seed[0]}.")
+        raise InputError(f"seed must be a whole number from 0, got {seed[0]}.")
     return np.random.default_rng(seed)

@@ -4,23 +4,26 @@ The tests use a local server and a generated file of the same shape; they never 
 the archive itself.
 """
 
+import contextlib
+import hashlib
+import io
 import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
-from calibrant.data import _records
-from calibrant.data._errors import input_error
-from calibrant.data._part_file import DiskError
-from calibrant.data._year_text import read_year_text
-from calibrant.data.cache import VARIABLE, data_folder
-from calibrant.data.dataset import DataSet, described
-from calibrant.data.download import DownloadError, download, sha256_of
+from calibrant.data.download import VARIABLE, data_folder, download
 from calibrant.data.registry import DATA_SETS
+from calibrant.errors import DownloadError, InputError
+from calibrant.files import replace_file, replacing
 
-__all__ = ["YEAR_FILE", "YearFile", "fetch", "load_year", "year_is_present"]
+__all__ = ["FEATURES", "YEAR_FILE", "YearFile", "fetch", "load_year", "year_is_present"]
 
 NAME = "year_msd"
 FILE = "YearPredictionMSD.txt.zip"
@@ -30,6 +33,13 @@ FEATURES = (
     *(f"timbre_mean_{number}" for number in range(1, 13)),
     *(f"timbre_covariance_{number}" for number in range(1, 79)),
 )
+COLUMNS = 1 + len(FEATURES)
+#: Of the songs in the set.
+YEARS = (1922, 2011)
+#: How the first row begins: the year, then means of timbre.
+FIRST = (2001.0, 49.94357, 21.47114, 73.0775)
+
+FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,11 +49,8 @@ class YearFile:
     Attributes
     ----------
     address
-        Where to download it.
-    sha256
-        Of the zip, in hexadecimal. None: UCI publishes none, so the content is checked
-        by its shape, the range of its years and its first row, and what was found on
-        first use is remembered and must be found again.
+        Where to download it. UCI publishes no checksum, so the content is checked by
+        its shape, the range of its years and its first row.
     rows
         Number of lines.
     """
@@ -52,7 +59,6 @@ class YearFile:
         "https://archive.ics.uci.edu/ml/machine-learning-databases/00203/"
         "YearPredictionMSD.txt.zip"
     )
-    sha256: str | None = None
     rows: int = DATA_SETS[NAME].rows
 
 
@@ -86,100 +92,91 @@ def fetch(
     Raises
     ------
     DownloadError
-        If there is no network, no room, or something else at that address. The text
-        says how to place the file by hand.
+        If there is no network, or something else at that address. The text says how to
+        place the file by hand.
+    StorageError
+        If the folder does not take it.
     """
     if name != NAME:
-        raise input_error(
+        raise InputError(
             f"only {NAME!r} can be fetched, got {name!r}. The other data sets are "
             "bundled: use calibrant.data.load."
         )
     folder = data_folder()
     if not year_is_present():
         try:
-            _download(folder, file, progress)
-        except DiskError:
-            raise
+            download(
+                file.address,
+                folder / FILE,
+                check=lambda path: _keep(folder, _read_text(path, file.rows)),
+                progress=progress,
+            )
         except DownloadError as error:
             raise DownloadError(
                 f"{error} Or place it by hand: {_by_hand(file)}"
             ) from error
-    else:
-        _table(folder, file)
+    load_year(file)
     return folder
 
 
-def load_year(file: YearFile = YEAR_FILE) -> DataSet:
-    """Load Year Prediction MSD from the folder for data.
+def load_year(file: YearFile = YEAR_FILE) -> FloatArray:
+    """Load Year Prediction MSD from the folder for data, shape ``(515345, 91)``.
 
-    Parameters
-    ----------
-    file
-        What is known of it.
-
-    Returns
-    -------
-    DataSet
-        ``x`` of shape ``(515345, 90)`` and ``y``, the years. In the file the year
-        stands first.
+    The year stands first. An array from an earlier load is read if it is as it was
+    written; otherwise the text is.
     """
-    table = _table(data_folder(), file)
-    # The features stay a view: a copy would take another 370 MB.
-    return described(DATA_SETS[NAME], table[:, 1:], table[:, 0].copy(), FEATURES)
+    folder = data_folder()
+    table = _read_array(folder)
+    if table is not None and table.shape == (file.rows, COLUMNS):
+        return table
+    source = _source(folder)
+    if source is None:
+        raise InputError(
+            "data: Year Prediction MSD is not bundled and not in the folder for data. "
+            f"Run calibrant.data.fetch({NAME!r}), or place it by hand: {_by_hand(file)}"
+        )
+    table = _read_text(source, file.rows)
+    _keep(folder, table)
+    return table
 
 
 def year_is_present() -> bool:
     """Whether the file, or the array made from it, is in the folder for data."""
     folder = data_folder()
-    return _source(folder) is not None or (
-        _array_path(folder).is_file() and _record_path(folder).is_file()
-    )
+    kept = all(path.is_file() for path in _array_paths(folder))
+    return kept or _source(folder) is not None
 
 
-def _download(folder: Path, file: YearFile, progress: bool | None) -> None:
-    tables: list[npt.NDArray[np.float64]] = []
-    download(
-        file.address,
-        folder / FILE,
-        sha256=file.sha256,
-        check=lambda path: tables.append(read_year_text(path, rows=file.rows)),
-        progress=progress,
-    )
-    _keep(folder, sha256_of(folder / FILE), tables[-1])
+def _source(folder: Path) -> Path | None:
+    paths = (folder / name for name in FILES)
+    return next((path for path in paths if path.is_file()), None)
 
 
-def _table(folder: Path, file: YearFile) -> npt.NDArray[np.float64]:
-    """Return the table from the array, or from the source if there is none."""
-    record = _records.read_record(_record_path(folder))
-    if record is not None:
-        table = _records.read_array(_array_path(folder), record.array_sha256)
-        if table is not None and _fits(record.source_sha256, table, file):
-            return table
-    source = _source(folder)
-    if source is None:
-        raise input_error(
-            "data: Year Prediction MSD is not bundled and not in the folder for data. "
-            f"Run calibrant.data.fetch({NAME!r}), or place it by hand: {_by_hand(file)}"
-        )
-    found = sha256_of(source)
-    expected = file.sha256 or (record.source_sha256 if record else found)
-    if found != expected:
-        raise input_error(
-            f"{source} must have SHA-256 {expected}"
-            f"{'' if file.sha256 else ', as when it was first used'}, got {found}. It "
-            f"was changed or damaged: remove it and {_record_path(folder).name} beside "
-            "it, and fetch it again."
-        )
-    table = read_year_text(source, rows=file.rows)
-    _keep(folder, found, table)
-    return table
+def _array_paths(folder: Path) -> tuple[Path, Path]:
+    return folder / f"{NAME}.npy", folder / f"{NAME}.npy.sha256"
 
 
-def _keep(folder: Path, source_sha256: str, table: npt.NDArray[np.float64]) -> None:
-    # In this order: a record that does not fit its array makes the array anew.
+def _read_array(folder: Path) -> FloatArray | None:
+    """Return the array, or None if it is not there or not as it was written."""
+    path, mark = _array_paths(folder)
     try:
-        _records.write_array(_array_path(folder), table)
-        _records.write_record(_record_path(folder), source_sha256, table)
+        array = np.load(path, allow_pickle=False)
+        written = mark.read_text("ascii").strip()
+    except (OSError, ValueError, EOFError):
+        return None
+    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
+        return None
+    return array if _sha256(array) == written else None
+
+
+def _keep(folder: Path, table: FloatArray) -> None:
+    """Write the array and its checksum, if there is room."""
+    path, mark = _array_paths(folder)
+    try:
+        # In this order: an array that does not fit its checksum is made again.
+        with replacing(path) as file:
+            np.save(file, table, allow_pickle=False)
+        replace_file(mark, f"{_sha256(table)}\n".encode())
     except OSError as error:
         warnings.warn(
             f"Year Prediction MSD is read, but its array could not be kept in {folder} "
@@ -188,22 +185,66 @@ def _keep(folder: Path, source_sha256: str, table: npt.NDArray[np.float64]) -> N
         )
 
 
-def _fits(sha256: str, table: npt.NDArray[np.float64], file: YearFile) -> bool:
-    same = file.sha256 is None or file.sha256 == sha256
-    return same and table.shape == (file.rows, len(FEATURES) + 1)
+def _sha256(array: FloatArray) -> str:
+    return hashlib.sha256(array.data).hexdigest()
 
 
-def _source(folder: Path) -> Path | None:
-    paths = (folder / name for name in FILES)
-    return next((path for path in paths if path.is_file()), None)
+def _read_text(path: Path, rows: int) -> FloatArray:
+    """Read the table ``(rows, 91)`` from the zip or the text, the year first."""
+    try:
+        with _opened(path) as stream:
+            lines = io.TextIOWrapper(stream, "ascii")
+            # One row more than there should be is enough to see that there are more.
+            table = np.loadtxt(
+                lines, delimiter=",", ndmin=2, comments=None, max_rows=rows + 1
+            )
+            _check(table, rows)
+            stream.read()  # to the end, where zip compares its checksum
+    except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+        raise InputError(
+            f"{path.name} must be Year Prediction MSD, {rows:,} lines of {COLUMNS} "
+            f"numbers with the year first: {error}"
+        ) from error
+    return table
 
 
-def _array_path(folder: Path) -> Path:
-    return folder / f"{NAME}.npy"
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            file.seek(0)
+            yield file
+            return
+        with zipfile.ZipFile(file) as archive:
+            texts = [name for name in archive.namelist() if name.endswith(".txt")]
+            if len(texts) != 1:
+                raise ValueError(
+                    f"the zip must hold one .txt, got {', '.join(archive.namelist())}."
+                )
+            with archive.open(texts[0]) as text:
+                yield text
 
 
-def _record_path(folder: Path) -> Path:
-    return folder / f"{NAME}.json"
+def _check(table: FloatArray, rows: int) -> None:
+    if table.shape != (rows, COLUMNS):
+        more = " or more" if len(table) > rows else ""
+        raise ValueError(
+            f"there are {len(table):,}{more} lines of {table.shape[1]} numbers."
+        )
+    years = table[:, 0]
+    odd = (years < YEARS[0]) | (years > YEARS[1]) | (years != np.floor(years))
+    odd |= ~np.isfinite(table).all(axis=1)
+    if odd.any():
+        line = int(np.argmax(odd)) + 1
+        raise ValueError(
+            f"line {line:,} has the year {years[line - 1]:g}, which must be whole and "
+            f"from {YEARS[0]} to {YEARS[1]}, or a number that is not finite."
+        )
+    if tuple(table[0, : len(FIRST)]) != FIRST:
+        raise ValueError(
+            f"the first line begins with {table[0, :4].tolist()} instead of "
+            f"{list(FIRST)}."
+        )
 
 
 def _by_hand(file: YearFile) -> str:

@@ -18,7 +18,6 @@ from calibrant import CalibratedRegressor
 __all__ = ["STRANGERS", "forged"]
 
 Edit = Callable[[Any], None]
-_BLANK = "0" * 64
 
 
 def _copied(path: Path) -> Path:
@@ -30,42 +29,44 @@ def forged(edit: Edit) -> Callable[[Path], None]:
     """A model whose description was changed by one who knows of checksums."""
 
     def make(path: Path) -> None:
-        manifest = _copied(path) / "model.json"
-        content = json.loads(manifest.read_text(encoding="utf-8"))
+        content = _content(_copied(path))
         edit(content)
-        _seal(manifest, content)
+        _seal(path, content)
 
     return make
 
 
-def _seal(manifest: Path, content: dict[str, Any]) -> None:
-    content["checksums"]["model.json"] = {"sha256": _BLANK}
+def _seal(folder: Path, content: dict[str, Any], packed: bytes | None = None) -> None:
+    """Write a folder's content with checksums that fit."""
+    if packed is not None:
+        (folder / "arrays.safetensors").write_bytes(packed)
+        content["bytes"] = len(packed)
     text = json.dumps(content, indent=2, ensure_ascii=False)
-    own = hashlib.sha256(f"{text}\n".encode()).hexdigest()
-    before, _, after = f"{text}\n".rpartition(_BLANK)
-    manifest.write_bytes(f"{before}{own}{after}".encode())
+    (folder / "model.json").write_text(text, encoding="utf-8")
+    sums = "".join(
+        f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()}  {name}\n"
+        for name in ("arrays.safetensors", "model.json")
+    )
+    (folder / "SHA256SUMS").write_text(sums)
+
+
+def _content(folder: Path) -> Any:
+    return json.loads((folder / "model.json").read_text(encoding="utf-8"))
 
 
 def _forged_arrays(edit: Edit, *, listed: bool = True) -> Callable[[Path], None]:
     """A model whose arrays were changed, with right checksums."""
 
     def make(path: Path) -> None:
-        place = _copied(path) / "arrays.safetensors"
-        arrays = load(place.read_bytes())
+        arrays = load((_copied(path) / "arrays.safetensors").read_bytes())
         edit(arrays)
-        packed = save(arrays)
-        place.write_bytes(packed)
-        content = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        content = _content(path)
         if listed:
             content["arrays"] = {
-                name: f"{str(each.dtype).removeprefix('torch.')}{list(each.shape)}"
-                for name, each in arrays.items()
+                name: f"{str(array.dtype).removeprefix('torch.')}{list(array.shape)}"
+                for name, array in arrays.items()
             }
-        content["checksums"]["arrays.safetensors"] = {
-            "bytes": len(packed),
-            "sha256": hashlib.sha256(packed).hexdigest(),
-        }
-        _seal(path / "model.json", content)
+        _seal(path, content, save(arrays))
 
     return make
 
@@ -74,13 +75,7 @@ def _forged_bytes(packed: bytes) -> Callable[[Path], None]:
     """A model whose file of arrays is these bytes, with right checksums."""
 
     def make(path: Path) -> None:
-        (_copied(path) / "arrays.safetensors").write_bytes(packed)
-        content = json.loads((path / "model.json").read_text(encoding="utf-8"))
-        content["checksums"]["arrays.safetensors"] = {
-            "bytes": len(packed),
-            "sha256": hashlib.sha256(packed).hexdigest(),
-        }
-        _seal(path / "model.json", content)
+        _seal(_copied(path), _content(path), packed)
 
     return make
 
@@ -347,7 +342,7 @@ STRANGERS = (
     _case(
         "forged: an array that is not listed",
         _forged_arrays(_renamed_array, listed=False),
-        "not listed",
+        "arrays that model.json lists",
     ),
     _case(
         "forged: an array of another shape",
@@ -362,19 +357,19 @@ STRANGERS = (
     _case(
         "forged: arrays of a huge shape",
         _forged_bytes(_header(_HUGE) + bytes(8)),
-        "no safetensors file",
+        "not a safetensors file",
         foreign=True,
     ),
     _case(
         "forged: a header of arrays of a huge size",
         _forged_bytes((2**62).to_bytes(8, "little") + b"{}"),
-        "no safetensors file",
+        "not a safetensors file",
         foreign=True,
     ),
     _case(
         "forged: a pickle instead of arrays",
         _forged_bytes(b"\x80\x04cos\nsystem\n."),
-        "no safetensors file",
+        "not a safetensors file",
         foreign=True,
     ),
     _case("forged: nested ten thousand deep", _nested, "as JSON", _INFO, foreign=True),
