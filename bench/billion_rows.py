@@ -24,9 +24,9 @@ import torch
 
 from bench.predict_rows import FEATURES, columns, write_rows
 from calibrant import CalibratedRegressor, TableModel, fit_table
+from calibrant.commands.predict import CHUNK
 from calibrant.estimators.networks import stack_outputs
 from calibrant.tables import TableWriter
-from calibrant.workflows.predict_table import CHUNK
 
 _LEVELS = [0.05, 0.95]
 

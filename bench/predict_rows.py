@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from bench.contest import best_seconds
 from calibrant import TableModel, fit_table
+from calibrant.commands.predict import CHUNK
 from calibrant.estimators.networks import stack_outputs
 from calibrant.tables import TableWriter
-from calibrant.workflows.predict_table import CHUNK
 
 FEATURES = 8
 

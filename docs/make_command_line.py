@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.main import get_command
 
-from calibrant.cli import app
+from calibrant.commands.app import app
 
 PAGE = Path(__file__).parent / "command_line.md"
 

@@ -170,7 +170,7 @@ ROOMS = (
         "From a CSV file, a Parquet file or a data frame to a model and predictions: "
         "the [command line](../command_line.md) in Python. What is not in the index is "
         "imported from `calibrant.tables`.",
-        ("calibrant.workflows", "calibrant.tables"),
+        ("calibrant.commands", "calibrant.tables"),
         first=("fit_table", "predict_table", "evaluate_table", "recalibrate_table"),
     ),
     Room(

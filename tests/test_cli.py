@@ -16,7 +16,7 @@ from calibrant import (
     SORTERS,
     __version__,
 )
-from calibrant.cli import app, main
+from calibrant.commands.app import app, main
 
 run = CliRunner()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from calibrant.cli import app
+from calibrant.commands.app import app
 
 run = CliRunner()
 WIDE = {"COLUMNS": "160"}

@@ -18,12 +18,11 @@ from typer.testing import CliRunner
 
 from calibrant import CalibratedRegressor
 from calibrant._terminal import printable
-from calibrant.cli import app
-from calibrant.cli._app import command_line, for_the_shell, run
-from calibrant.cli._options import complete_columns
+from calibrant.commands._console import command_line, for_the_shell, group_table
+from calibrant.commands._options import complete_columns
+from calibrant.commands.app import app, run
 from calibrant.metrics.conditional import calibration_by
 from calibrant.tables import write_table
-from calibrant.workflows.table_screen import group_table
 from homes import homes
 
 COMMANDS = (
@@ -199,7 +198,7 @@ def test_info_needs_nothing_heavy(model: str, place: Path, tmp_path: Path) -> No
     code = (
         "import sys\n"
         f"sys.argv = ['calibrant', 'info', {str(tmp_path / model)!r}]\n"
-        "from calibrant.cli import main\n"
+        "from calibrant.commands.app import main\n"
         "try: main()\n"
         "except SystemExit as left: print(left.code)\n"
         "heavy = {'torch', 'scipy', 'pandas', 'sklearn', 'matplotlib'}\n"
@@ -216,7 +215,7 @@ def test_a_reader_that_leaves_early_gets_no_error(place: Path) -> None:
     code = (
         "import os, sys\n"
         f"sys.argv = ['calibrant', 'info', {str(place / 'model')!r}]\n"
-        "from calibrant.cli import main\n"
+        "from calibrant.commands.app import main\n"
         "read, write = os.pipe()\n"
         "os.close(read)\n"
         "os.dup2(write, 1)\n"
@@ -306,7 +305,7 @@ def test_the_command_is_kept_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) ->
     assert command_line() == "calibrant fit 'my homes.csv'"
     monkeypatch.setattr(sys, "argv", ["/usr/bin/pytest", "fit"])
     assert command_line() is None
-    assert for_the_shell("a\nb: pass overwrite=True") == "a b: use --force"
+    assert for_the_shell("a\nb: pass overwrite=True") == "a b: pass --force"
 
 
 def test_the_model_has_the_defaults_of_the_estimator() -> None:

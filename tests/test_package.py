@@ -18,8 +18,8 @@ from calibrant.registry import Table
         "import calibrant; list(calibrant.SORTERS), list(calibrant.REGULARIZERS)",
         "import calibrant; list(calibrant.DISTRIBUTIONS)",
         "import calibrant; list(calibrant.NETWORKS), list(calibrant.HEADS)",
-        "import sys; sys.argv = ['calibrant', '--help']; import calibrant.cli as c\n"
-        "try: c.main()\nexcept SystemExit: pass",
+        "import sys; sys.argv = ['calibrant', '--help']\n"
+        "import calibrant.commands.app as c\ntry: c.main()\nexcept SystemExit: pass",
     ],
     ids=["import", "version", "names", "distributions", "networks", "help"],
 )

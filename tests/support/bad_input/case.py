@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bad_input.houses import houses
-from calibrant.cli import main
+from calibrant.commands.app import main
 
 __all__ = [
     "TINY",

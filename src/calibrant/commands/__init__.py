@@ -1,0 +1,1 @@
+"""One file for each command: the Python function and its command-line form."""

@@ -1,0 +1,570 @@
+"""calibrant fit: from a table to a model, its scorecard and its report."""
+
+import ast
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from calibrant.commands._console import Console, command_line, one_line_errors
+from calibrant.commands._options import (
+    DecimalOption,
+    DelimiterOption,
+    ForceOption,
+    JsonOption,
+    MissingOption,
+    QuietOption,
+    RecalibratorOption,
+    SeedOption,
+    Table,
+    ThousandsOption,
+    VerboseOption,
+    column_names,
+    complete_columns,
+    style_of,
+)
+from calibrant.errors import InputError, StorageError
+
+# Torch and numpy are imported where they are used: --help needs neither.
+if TYPE_CHECKING:
+    from calibrant.commands.measuring import Labeled
+    from calibrant.commands.table_model import TableModel
+    from calibrant.metrics.scorecard import Scorecard
+    from calibrant.tables import Style
+    from calibrant.tables.column import Column
+
+__all__ = ["TableFit", "fit", "fit_table"]
+
+_NOT_MEASURED = (
+    "The measurement was interrupted: the model is complete, but it has no scorecard "
+    "and no report. Measure it with `calibrant evaluate`."
+)
+_NOT_REPORTED = (
+    "The model is complete, but its scorecard and its report could not be written. "
+    "Make them with `calibrant evaluate`."
+)
+#: Why rows are new to a model, by how they were set aside.
+_UNSEEN = {
+    "file": "They come from a file of their own, which the model has not seen.",
+    "time": "They are the latest rows, set aside before the training.",
+    "time and group": "They are the latest rows, of groups that the model has not "
+    "learned from, set aside before the training.",
+    "group": "They are whole groups, chosen at random and set aside before the "
+    "training.",
+    "random": "They were chosen at random and set aside before the training.",
+}
+_COLUMNS = "Columns"
+_TEST = "Rows to measure on"
+_MODEL = "The model"
+# Parameters that have options of their own, which must not contradict each other.
+_OWN_OPTIONS = (
+    *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
+    "target_transform",
+)
+
+
+@dataclass(frozen=True)
+class TableFit:
+    """What :func:`fit_table` gives.
+
+    Attributes
+    ----------
+    model
+        Predicts tables; see :class:`TableModel`.
+    card
+        How it did on the rows that were set aside; None if there were none.
+    notes
+        What was unusual: bad cells, an interrupted training, ordered rows.
+    folder, page
+        Where the model and its report were written, if they were. A report that does
+        not fit on the disk costs no model: a note says so.
+    baselines
+        RMSE on the same rows of always predicting one number: the mean of the rows
+        that it learned from, and with a time the last value of them.
+    interrupted
+        Whether the training was ended by hand.
+    """
+
+    model: "TableModel"
+    card: "Scorecard | None"
+    notes: tuple[str, ...]
+    folder: Path | None = None
+    page: Path | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def columns(self) -> "tuple[Column, ...]":
+        """What was done with each column of the table."""
+        return self.model.encoder.columns
+
+    def words(self) -> str:
+        """Say in plain words whether its intervals can be trusted."""
+        if self.card is None:
+            return "It was not measured, so nothing is known about new rows."
+        from calibrant.commands.measuring import judgment
+
+        return judgment(self.card)
+
+    def accuracy(self) -> str:
+        """Say whether the means are better than one number for all rows."""
+        if self.card is None:
+            return ""
+        own = self.card["rmse"]
+        said = " and ".join(f"{v:.4g} for {n}" for n, v in self.baselines.items())
+        text = f"R2 {_below_one(self.card['r2'])}: RMSE {own:.4g}, against {said}."
+        lost = [name for name, error in self.baselines.items() if own > error]
+        if lost:
+            text += (
+                f" The model is worse than predicting {' or '.join(lost)} for every "
+                "row: do not use its means."
+            )
+        return text
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the model as plain dictionaries, lists and numbers."""
+        return {
+            "model": None if self.folder is None else str(self.folder),
+            "report": None if self.page is None else str(self.page),
+            "interrupted": self.interrupted,
+            "words": self.words(),
+            "accuracy": self.accuracy(),
+            "baselines": dict(self.baselines),
+            "notes": list(self.notes),
+            "columns": [vars(line) for line in self.model.encoder.lines],
+            "scorecard": None if self.card is None else self.card.to_dict(),
+        }
+
+
+def _below_one(share: float) -> str:
+    """Write a share with as many digits, two or more, as do not make it 1.
+
+    >>> _below_one(0.5), _below_one(0.9979), _below_one(1.0)
+    ('0.50', '0.998', '1.00')
+    """
+    texts = [f"{share:.{digits}f}" for digits in range(2, 10)]
+    return next((text for text in texts if float(text) < 1), texts[0])
+
+
+def fit_table(
+    table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
+    *,
+    target: str,
+    out: str | os.PathLike[str] | None = None,
+    test: float | None = None,
+    test_table: Any | None = None,  # noqa: ANN401
+    drop: str | Sequence[str] = (),
+    categorical: str | Sequence[str] = (),
+    time: str | None = None,
+    group: str | None = None,
+    day_first: bool | None = None,
+    keep_outliers: bool = False,
+    style: "Style | None" = None,
+    seed: int = 0,
+    overwrite: bool = False,
+    progress: bool | None = None,
+    command: str | None = None,
+    **settings: Any,  # noqa: ANN401  (parameters of CalibratedRegressor)
+) -> TableFit:
+    """Train on a table, measure on rows that were set aside, and write a report.
+
+    Columns may be numbers, booleans, categories and dates, with gaps; what was done
+    with each of them is in ``columns`` of the result. What is learned about them (the
+    median for gaps, the levels of a category) comes from the rows to learn from alone.
+    Rows with equal features are on one side of every cut.
+
+    Interrupted by hand (Ctrl-C), it goes on with the best model so far.
+
+    Parameters
+    ----------
+    table
+        A path of a CSV (also .gz) or Parquet file, a data frame of pandas or polars,
+        a table of pyarrow, or columns by name.
+    target
+        Column to predict. Rows without a value in it are left out.
+    out
+        Folder for model and report; None writes nothing.
+    test
+        Share of the rows that is set aside to measure on, 0 for none; a fifth if left
+        out.
+    test_table
+        Measure on this table instead. Its rows that the training has, too (equal
+        features, or the same group), are left out.
+    drop, categorical
+        Columns not to use, and columns to take as names though they hold numbers.
+    time
+        Column with the time of each row: the latest rows are set aside, and folds are
+        stretches of time. It is a feature too, unless ``drop`` names it. A straight
+        line in time is taken off the target if that helps to predict later rows (not
+        with ``bounds`` or ``target_transform``).
+    group
+        Column that says which rows belong together (a patient, a site): they are never
+        on both sides of a cut. It is no feature. With a time as well, the rows to
+        measure on are the latest ones, of groups that are not learned from.
+    day_first
+        Whether 03/04/2025 is the third of April; None finds out where it can.
+    keep_outliers
+        Learn also from targets beyond any reason (-9999 where the others are of order
+        1). They are left out otherwise, and a note names the first of them.
+    style
+        How a text file is written; None finds out.
+    seed
+        The same seed gives the same model and report.
+    overwrite
+        Replace a model that is in the folder.
+    progress
+        Show progress; None for a terminal only.
+    command
+        What the report says that makes it again; None for this call.
+    **settings
+        Parameters of :class:`CalibratedRegressor`: ``strength="auto"``, ``epochs``,
+        ``network``, ``recalibrator``, ``bounds``, ...
+
+    Returns
+    -------
+    TableFit
+        The model, its scorecard, and where they were written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.linspace(0, 1, 200)
+    >>> noise = np.random.default_rng(0).normal(size=200)
+    >>> table = {"x": x, "kind": ["a", "b"] * 100, "y": x + 0.1 * noise}
+    >>> done = fit_table(table, target="y", epochs=5, progress=False)
+    >>> print(done.words())
+    Your 90 % intervals covered ... % of 40 unseen rows; a perfect model would show ...
+    >>> [column.kind for column in done.columns]
+    ['number', 'category', 'target']
+    """
+    from calibrant.commands import training
+    from calibrant.commands.measuring import (
+        as_name,
+        as_names,
+        as_numbers,
+        read_labeled,
+    )
+    from calibrant.commands.table_model import TableModel
+    from calibrant.storage import check_writable
+    from calibrant.tables import Roles
+
+    if out is not None:
+        check_writable(out, overwrite=overwrite)
+    regressor = training.chosen_regressor(settings, seed)
+    if test is not None and test_table is not None:
+        raise InputError(
+            "rows to measure on are held out, or come from a table of their own, got "
+            "both. Leave one of them out."
+        )
+    share = 0.2 if test_table is None else 0.0
+    if test is not None:
+        (share,) = as_numbers(test, what="test")
+    roles = Roles(
+        drop=as_names(drop, what="drop"),
+        categorical=as_names(categorical, what="categorical"),
+        time=time,
+        group=group,
+        day_first=day_first,
+    )
+    rows = training.read_training_table(
+        table, as_name(target, what="target"), style, keep_outliers=keep_outliers
+    )
+    cut = training.cut_rows(rows, roles, share, seed)
+    encoder = training.learn_columns(rows, cut.learned, roles)
+    other = training.test_source(test_table, style, rows, encoder)
+    x, noted = training.encoded(rows, encoder)
+    if other is None:
+        labeled = training.held_rows(rows, cut, encoder, x)
+        measured_on, how = rows.source.name, cut.how
+    else:
+        asking = TableModel(regressor, encoder, rows.target)
+        labeled = read_labeled(asking, other, seed=seed, progress=progress)
+        labeled = training.unseen(labeled, other, rows, cut, roles, x)
+        measured_on, how = other.name, "file"
+    model, notes = training.train(rows, cut, encoder, regressor, command, x, progress)
+    notes = (*noted, *cut.notes, *notes)
+    fitted = TableFit(
+        model=model,
+        card=None,
+        notes=notes,
+        # Already now, so that nothing is lost if the measurement is interrupted.
+        folder=None if out is None else model.save(out, overwrite=overwrite),
+        interrupted=any(history.interrupted for history in regressor.history_),
+    )
+    if not len(labeled.y):
+        return fitted
+    fitted = replace(fitted, baselines=training.baselines(rows, cut, labeled.y))
+    try:
+        return _measured(fitted, labeled, measured_on, how)
+    except KeyboardInterrupt:
+        return replace(fitted, interrupted=True, notes=(*notes, _NOT_MEASURED))
+
+
+def _measured(fitted: TableFit, labeled: "Labeled", source: str, how: str) -> TableFit:
+    """Measure the model, and put scorecard and report into its folder."""
+    from calibrant.commands import measuring
+    from calibrant.commands.training import curves
+    from calibrant.report.own.page import own_page
+
+    model = fitted.model
+    measured = measuring.measure(
+        model.distribution(labeled.x), labeled, seed=model.about["seed"]
+    )
+    card, notes = measured.card, (*fitted.notes, *measured.notes)
+    model = model.with_regressor(model.regressor, scorecard=measuring.summary(card))
+    done = replace(fitted, model=model, card=card, notes=notes)
+    if fitted.folder is None:
+        return done
+    contents = measuring.own_report(
+        "fit",
+        measured,
+        source=source,
+        target=model.target,
+        unseen=_UNSEEN[how],
+        settings=measuring.settings_lines(model),
+        columns=model.encoder.lines,
+        notes=(*notes, done.accuracy()),
+        training=curves(model.regressor),
+    )
+    try:
+        model.save(fitted.folder, page=own_page(contents), overwrite=True)
+    except StorageError as error:  # a full disk; the model is there already
+        return replace(done, notes=(*notes, f"{_NOT_REPORTED} {error}"))
+    return replace(done, page=fitted.folder / "report.html")
+
+
+@one_line_errors("There is no model yet, and nothing was written.")
+def fit(
+    table: Table,
+    target: Annotated[
+        str,
+        typer.Option(
+            help="Column to predict.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for model and report.")] = Path(
+        "model"
+    ),
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns not to use.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    categorical: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Columns to take as names though they hold numbers.",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="Column that says which rows belong together (patient, site).",
+            autocompletion=complete_columns,
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    day_first: Annotated[
+        bool | None,
+        typer.Option(
+            "--day-first/--month-first",
+            help="Whether 03/04/2025 is in April or in March.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = None,
+    keep_outliers: Annotated[
+        bool,
+        typer.Option(
+            "--keep-outliers",
+            help="Learn also from targets beyond any reason, as -9999.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = False,
+    test: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the rows that is set aside; 0 for none.",
+            rich_help_panel=_TEST,
+            show_default="0.2",
+        ),
+    ] = None,
+    test_file: Annotated[
+        Path | None,
+        typer.Option(help="Measure on this file instead.", rich_help_panel=_TEST),
+    ] = None,
+    time_column: Annotated[
+        str | None,
+        typer.Option(
+            help="Set the latest rows aside, by this column; a feature too unless "
+            "it is dropped.",
+            autocompletion=complete_columns,
+            rich_help_panel=_TEST,
+        ),
+    ] = None,
+    network: Annotated[
+        str, typer.Option(help="deep_ensemble or mc_dropout.", rich_help_panel=_MODEL)
+    ] = "deep_ensemble",
+    hidden: Annotated[
+        str, typer.Option(help="Units of the hidden layers.", rich_help_panel=_MODEL)
+    ] = "64,64",
+    members: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Networks that have not seen a row; members x folds are trained.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = 5,
+    strength: Annotated[
+        str,
+        typer.Option(
+            help="Of the quantile regularizer, or auto to choose it by rule.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "0",
+    recalibrator: RecalibratorOption = "auto",
+    epochs: Annotated[
+        str,
+        typer.Option(
+            help="Passes at most, or auto: 120, fewer beyond 50,000 rows.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
+    target_transform: Annotated[
+        str | None,
+        typer.Option(
+            help="log, box_cox, yeo_johnson or logit.", rich_help_panel=_MODEL
+        ),
+    ] = None,
+    lower: Annotated[
+        float | None,
+        typer.Option(help="Least possible target.", rich_help_panel=_MODEL),
+    ] = None,
+    upper: Annotated[
+        float | None,
+        typer.Option(help="Largest possible target.", rich_help_panel=_MODEL),
+    ] = None,
+    more: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Any other parameter of CalibratedRegressor, as learning_rate=0.001.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None,
+    seed: SeedOption = 0,
+    force: ForceOption = False,
+    delimiter: DelimiterOption = None,
+    decimal: DecimalOption = None,
+    thousands: ThousandsOption = None,
+    missing: MissingOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+) -> None:
+    """Train on a table, measure on unseen rows, and write a report.
+
+    Numbers, booleans, categories and dates, with gaps: it says what it did with each
+    column. Interrupted by Ctrl-C, it keeps the best model so far.
+
+    Example: calibrant fit houses.csv --target price --drop id --categorical zip
+    """
+    console = Console(json, quiet, verbose)
+    style = style_of(delimiter, decimal, thousands, missing)
+    if lower is not None and upper is not None and not lower < upper:
+        raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}.")
+    settings: dict[str, Any] = {
+        "network": network,
+        "hidden": _units(hidden),
+        "members": members,
+        "strength": _number(strength, "--strength", float),
+        "recalibrator": None if recalibrator == "none" else recalibrator,
+        "epochs": _number(epochs, "--epochs", int),
+        "target_transform": target_transform,
+        "bounds": None if lower is None and upper is None else (lower, upper),
+        **_parameters(more),
+    }
+    done = fit_table(
+        table,
+        target=target,
+        out=out,
+        test=test,
+        test_table=test_file,
+        drop=column_names(drop, table, style),
+        categorical=column_names(categorical, table, style),
+        time=time_column,
+        group=group,
+        day_first=day_first,
+        keep_outliers=keep_outliers,
+        style=style,
+        seed=seed,
+        overwrite=force,
+        progress=console.progress,
+        command=command_line(),
+        **settings,
+    )
+    _tell(done, console)
+
+
+def _tell(done: "TableFit", console: Console) -> None:
+    console.json(done.to_dict())
+    console.columns(done.model.encoder.lines)
+    console.notes(done.notes)
+    if done.card is not None:
+        console.card(done.card)
+        console.say(done.accuracy())
+    console.say(done.words())
+    console.say(f"Trained: {done.model.regressor.plan_}")
+    console.say(f"Model:  {done.folder}")
+    if done.page is not None:
+        console.say(f"Report: {done.page}")
+    elif done.card is not None:  # a note says why
+        raise typer.Exit(1)
+
+
+def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
+    """Read NAME=VALUE; what is no value of Python is a text."""
+    found: dict[str, Any] = {}
+    for text in texts or ():
+        name, sign, value = text.partition("=")
+        if name in _OWN_OPTIONS:
+            raise InputError(f"--set {name}: use --{name.replace('_', '-')}.")
+        if not sign or not name.isidentifier():
+            raise InputError(
+                f"--set takes NAME=VALUE, as learning_rate=0.001; got {text!r}."
+            )
+        try:
+            found[name] = ast.literal_eval(value)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            found[name] = value
+    return found
+
+
+def _number(text: str, option: str, kind: type[int] | type[float]) -> float | str:
+    what = "an integer from 1 on" if kind is int else "a number"
+    try:
+        if text == "auto" or kind is float or int(text) >= 1:
+            return text if text == "auto" else kind(text)
+    except ValueError:
+        pass
+    raise InputError(f"{option} takes {what} or auto, got {text!r}.")
+
+
+def _units(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(units) for units in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--hidden takes comma-separated whole numbers, e.g. 64,64; got {text!r}."
+        ) from None

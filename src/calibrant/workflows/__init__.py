@@ -1,1 +1,0 @@
-"""One call for each command: what the command line does, without the printing."""
