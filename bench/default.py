@@ -15,7 +15,7 @@ import logging
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,7 +27,6 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from bench._tables import (
-    BUNDLED,
     PACKAGES,
     SPLITS,
     Array,
@@ -291,7 +290,7 @@ def _installed(names: list[str], packages: dict[str, str], what: str) -> list[st
     return found
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run all cells that are missing, then print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", nargs="+", default=list(SPLITS), choices=SPLITS)
@@ -304,7 +303,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--compare", default="default", help="method of the summary")
     parser.add_argument("--only-print", action="store_true")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     ledger = Ledger(given.out or given.cells)
     if given.out and not given.only_print:
         needed = {name: method.package for name, method in METHODS.items()}
@@ -318,7 +317,7 @@ def main() -> None:
         Parallel(n_jobs=given.jobs)(delayed(_finish)(ledger, *cell) for cell in cells)
     results = Results(ledger.rows)
     print(results.table())
-    print(*results.summary(given.compare, bundled=BUNDLED), sep="\n")
+    print(*results.summary(given.compare), sep="\n")
 
 
 if __name__ == "__main__":
