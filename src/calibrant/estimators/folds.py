@@ -196,8 +196,8 @@ class Blocks:
         if len(sizes) < count:
             raise InputError(
                 f"{count} folds need at least as many rows that differ (or groups, or "
-                f"moments), and there are {len(sizes)}. Lower folds, bring more rows, "
-                'or use recalibrate_on="held_out".'
+                f"moments), and there are {len(sizes)}. Lower folds (folds=2), "
+                'bring more rows, or use recalibrate_on="held_out".'
             )
         if self.time is not None:
             middles = np.cumsum(sizes) - sizes / 2
