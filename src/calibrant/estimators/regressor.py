@@ -42,7 +42,7 @@ from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import EpochState, Recipe
+from calibrant.training import Recipe
 from calibrant.training.distributed import (
     fingerprint_of,
     join_team,
@@ -51,7 +51,7 @@ from calibrant.training.distributed import (
 )
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "SideBySide", "fit_side_by_side"]
+__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
 
 Array = npt.NDArray[np.float64]
 Callbacks = Sequence[Callable[..., bool | None]]
@@ -446,7 +446,7 @@ class CalibratedRegressor(DistributionRegressor):
                 self.recipe(strength, most),
                 seed=seed,
                 validation_share=settings["validation_share"],
-                device=_device(self),
+                device=training_device(self),
                 distributed=self.distributed,
                 callbacks=callbacks,
                 progress=progress,
@@ -744,7 +744,7 @@ def _strengths(settings: Mapping[str, Any]) -> list[float]:
     return sorted({float(value) for value in strengths})
 
 
-def _device(model: CalibratedRegressor) -> str:
+def training_device(model: CalibratedRegressor) -> str:
     """Return the device, for each process of a machine its own."""
     device = str(model.device)
     if device == "auto":
@@ -754,7 +754,7 @@ def _device(model: CalibratedRegressor) -> str:
 
 def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
     """Return the first process's seed, if all fit the same model to the same rows."""
-    device = torch.device(_device(model))
+    device = torch.device(training_device(model))
     team = join_team(device.type)
     settings = model.settings()
     del settings["random_state"]  # the first one's counts
@@ -776,112 +776,3 @@ def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
             members.disagreement = usual_disagreement(normal, design.unseen)
     y = torch.from_numpy(table.y[rows])
     return Pool(predicted, members.combine, design, y, table.grid)
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Models with the same settings, each of which learned from rows of its own."""
-
-    members: Networks
-    size: int
-
-    def distribution(
-        self, x: Array, model: int, *, masks: torch.Generator | None = None
-    ) -> AbstractDistribution:
-        """Distribution of rows ``(n, d)`` under one of the models, by its number.
-
-        Dropout masks of each row and pass, as those of ordinary dropout, are drawn from
-        ``masks``; None for masks that all rows share.
-        """
-        chosen = range(model * self.size, (model + 1) * self.size)
-        return self.members.distribution(x, chosen, masks=masks)
-
-
-def fit_side_by_side(
-    model: CalibratedRegressor,
-    x: Array,
-    y: Array,
-    rows: Sequence[npt.NDArray[np.int64]],
-    *,
-    seed: int,
-    epochs: Sequence[int] = (),
-) -> dict[int, SideBySide]:
-    """Fit a model on many sets of rows at once: the folds and repeats of a benchmark.
-
-    Each model standardizes, learns and predicts by its own rows alone; only the matrix
-    products are shared. With a constant learning rate the model of fewer epochs is that
-    of more epochs, looked at earlier, so one training gives both.
-
-    Parameters
-    ----------
-    model
-        Settings: a network by name, a strength, no recalibration, no early stopping.
-    x, y
-        The whole table, features ``(n, d)`` and targets ``(n,)``, all finite.
-    rows
-        For each model the rows that it learns from; all of the same number, since all
-        take the same steps.
-    seed
-        Of initial weights, batch orders and dropout masks.
-    epochs
-        Epochs whose models are wanted; by default the last only.
-
-    Returns
-    -------
-    dict
-        The models after each of these epochs. Ctrl-C gives none.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> model = CalibratedRegressor.paper("mc_dropout", epochs=2)
-    >>> parts = [np.arange(20), np.arange(20, 40)]
-    >>> fitted = fit_side_by_side(model, x, x[:, 0], parts, seed=0, epochs=(1, 2))
-    >>> fitted[2].distribution(x[:3], 1).batch_shape
-    torch.Size([3])
-    """
-    wanted = tuple(sorted(epochs)) or (model.recipe(0, 1).epochs,)
-    settings = model.check_settings()
-    sizes = {len(part) for part in rows}
-    if (
-        not isinstance(model.network, str)
-        or model.strength == "auto"
-        or model.recalibrate_on is not None
-        or model.patience is not None
-        or (len(wanted) > 1 and settings["schedule"] != "constant")
-        or len(sizes) != 1
-        or wanted[0] < 1
-    ):
-        raise InputError(
-            "models are fitted side by side with a network by name, a number as "
-            "strength, recalibrate_on=None, patience=None, equally many rows for each, "
-            'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{model}, {sorted(sizes)} rows and epochs {wanted}."
-        )
-    x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
-    check_targets(y)
-    found: dict[int, nn.Module] = {}
-
-    def look(state: EpochState) -> None:
-        if state.epoch in wanted[:-1]:
-            found[state.epoch] = copy.deepcopy(state.network)
-
-    own = tuple(part for part in rows for _ in range(model.members))
-    recipe = model.recipe(float(model.strength), len(rows[0]))
-    members, histories = fit_networks(
-        Table(x, y, Blocks(np.arange(len(y)))),
-        Design(own, np.empty(0, dtype=np.int64)),
-        model.architecture(),
-        replace(recipe, epochs=wanted[-1]),
-        seed=seed,
-        validation_share=0.0,
-        device=_device(model),
-        callbacks=[look],
-    )
-    if any(history.interrupted for history in histories):
-        raise KeyboardInterrupt  # a model that is half trained is none of these
-    found[wanted[-1]] = members.networks[0]
-    return {
-        epoch: SideBySide(replace(members, networks=[network]), model.members)
-        for epoch, network in found.items()
-    }
