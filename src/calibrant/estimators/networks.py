@@ -44,8 +44,6 @@ _CHUNK = 4096
 FARTHEST = 1e12
 # Encoded numbers of a row, and rows whose quantiles are the edges of the bins.
 _MOST_ENCODED, _MOST_SORTED = 1024, 100_000
-# Of all members together; 8 GB, four times that with gradients and Adam's moments.
-_MOST_WEIGHTS = 2**31
 
 Array = npt.NDArray[np.float64]
 Pair = tuple[Array, Array]
@@ -58,8 +56,8 @@ def center_and_scale(
 ) -> Pair:
     """Mean and standard deviation of each column, 1 for a column that is constant.
 
-    Of values ``(n, d)`` of any size, or some of their rows, clipped to limits; in
-    float64 and in blocks, without a second copy of the table.
+    Of values ``(n, d)``, or some of their rows, clipped to limits; in float64 and in
+    blocks, without a second copy of the table.
 
     Examples
     --------
@@ -159,11 +157,8 @@ class Architecture:
 
     def weights(self, inputs: int, members: int) -> int:
         """Count the weights of stacked networks, but for biases."""
-        sizes: list[int] = [
-            inputs,
-            *self.options.get("hidden", ()),
-            self.made_head().size,
-        ]
+        hidden = self.options.get("hidden", ())
+        sizes: list[int] = [inputs, *hidden, self.made_head().size]
         return members * sum(a * b for a, b in itertools.pairwise(sizes))
 
     def encoding(self, x: Tensor) -> PiecewiseLinear | None:
@@ -186,13 +181,6 @@ class Architecture:
     ) -> list[nn.Module]:
         """Make untrained networks, float32: one stack, or a module for each member."""
         if isinstance(self.network, str):
-            inputs = features + (0 if encoding is None else encoding.size)
-            count = self.weights(inputs, members)
-            if count > _MOST_WEIGHTS:
-                raise InputError(
-                    f"members, folds and hidden must make at most {_MOST_WEIGHTS:,} "
-                    f"weights, got {count:,}. Choose fewer or smaller networks."
-                )
             make: Any = find_part(self.network, NETWORKS, name="network")
             stack: nn.Module = make(
                 features,
@@ -254,8 +242,8 @@ class Networks:
     ) -> AbstractDistribution:
         """Pool members, all if left out, for features ``(n, d)``; float64, on the CPU.
 
-        Dropout masks are drawn anew for each row and pass from ``masks``, on the
-        network's device; without it, the network keeps some for all rows.
+        Dropout masks of each row and pass are drawn from ``masks``, on the network's
+        device; without it, the network keeps some for all rows.
         """
         return self.combine(self.predict(x, members, masks=masks))
 
