@@ -33,8 +33,6 @@ from .estimators.folds import SerialDependenceWarning as SerialDependenceWarning
 from .estimators.onnx import export_onnx as export_onnx
 from .estimators.persistence import load as load
 from .estimators.regressor import CalibratedRegressor as CalibratedRegressor
-from .estimators.regressor import SideBySide as SideBySide
-from .estimators.regressor import fit_side_by_side as fit_side_by_side
 from .estimators.strength import StrengthPath as StrengthPath
 from .learners import HEADS as HEADS
 from .learners import NETWORKS as NETWORKS

@@ -15,6 +15,7 @@ from calibrant import storage
 from calibrant.commands.table_model import TableModel
 from calibrant.tables.writer import TableWriter
 from calibrant.training.loop import Trainer
+from calibrant.workflows.table_model import TableModel
 
 FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
