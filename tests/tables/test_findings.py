@@ -1,18 +1,15 @@
 """What is unusual in new rows: counted, placed and said; and when it is too much."""
 
 import datetime
-import json
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from calibrant._checks import InputError
-from calibrant.tables.encoder import TableEncoder
-from calibrant.tables.findings import Findings, Found
-from calibrant.tables.roles import Roles
-from calibrant.tables.style import Style
+from calibrant.errors import InputError
+from calibrant.tables import Roles, Style, TableEncoder
+from calibrant.tables.columns import Findings, Found
 
 TRAINING: dict[str, list[Any]] = {
     "age": [18, 65, 40, 40],
@@ -141,7 +138,7 @@ def test_rows_are_counted_on_over_batches() -> None:
         learned.encode(batch, name="new.csv", first_row=start, findings=findings)
         start += batch.num_rows
     whole = find(**put("age", {4: "99", 7: "abc", 8: "x"}))
-    assert findings.to_dict() == whole.to_dict()
+    assert findings.found == whole.found
     assert [found.row for found in findings.found] == [8, 5]
 
 
@@ -159,33 +156,6 @@ def test_rows_outside_anywhere_are_counted_once() -> None:
         "new.csv: 2 of 10 rows are outside what training saw in at least one column; "
         "trust their intervals less."
     )
-
-
-def test_merging_adds_up_and_keeps_the_first_place() -> None:
-    first, second = find(**put("age", {2: 97})), find(11, **put("age", {0: 99}))
-    first.merge(second)
-    assert (first.rows, first.rows_outside) == (20, 2)
-    (found,) = first.found
-    assert (found.count, found.row, found.cell) == (2, 3, "97")
-
-
-def test_as_json() -> None:
-    content = find(**put("age", {2: 97})).to_dict()
-    assert json.loads(json.dumps(content)) == {
-        "rows": 10,
-        "rows_outside": 1,
-        "found": [
-            {
-                "what": "outside",
-                "column": "age",
-                "name": "new.csv",
-                "count": 1,
-                "row": 3,
-                "cell": "97",
-                "detail": "18 to 65",
-            }
-        ],
-    }
 
 
 def test_all_bad_is_an_error() -> None:

@@ -14,13 +14,14 @@ from calibrant.tables import (
     Source,
     Style,
     TableEncoder,
+    amount,
     open_source,
     read_target,
     read_times,
     require_rows,
+    shown,
+    written,
 )
-from calibrant.tables._errors import shown
-from calibrant.tables._words import amount, written
 
 if TYPE_CHECKING:
     import pyarrow as pa

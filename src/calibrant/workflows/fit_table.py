@@ -19,17 +19,18 @@ from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable
 from calibrant.tables import (
+    Column,
     Findings,
     Roles,
     Source,
     Style,
     TableEncoder,
+    amount,
     open_source,
     read_times,
+    shown,
+    written,
 )
-from calibrant.tables._errors import shown
-from calibrant.tables._words import amount, written
-from calibrant.tables.column import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (

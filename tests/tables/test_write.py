@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._checks import InputError
+from calibrant.errors import InputError
 from calibrant.tables import TableWriter, open_source, write_table
-from calibrant.tables import _pending as pending_module
-from calibrant.tables import _sinks as sinks_module
+from calibrant.tables import write as write_module
 
 BATCH = pa.record_batch(
     {"id": ["a", "b,c", None], "mean": [0.1, 1e-20, None], "flag": [True, None, False]}
@@ -83,7 +82,7 @@ def test_other_programs_read_the_same(
 
 
 def test_many_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks_module, "ROWS", 7)
+    monkeypatch.setattr(write_module, "ROWS", 7)
     write_table(tmp_path / "o.csv", pa.table({"a": list(range(50))}))
     assert parsed(tmp_path / "o.csv")[1:] == [[str(i)] for i in range(50)]
 
@@ -186,10 +185,10 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: Any) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sinks_module.TextSink, "write", full)
+    monkeypatch.setattr(TableWriter, "_write_text", full)
     with pytest.raises(InputError, match=r"o.csv: .* written: No space left on dev"):
         write_table(tmp_path / "o.csv", pa.table({"a": [1]}))
-    monkeypatch.setattr(pending_module.os, "fsync", full)
+    monkeypatch.setattr(write_module.os, "fsync", full)
     with pytest.raises(InputError, match=r"o.parquet: .* written: No space left"):
         write_table(tmp_path / "o.parquet", pa.table({"a": [1]}))
     assert names_in(tmp_path) == []

@@ -1,0 +1,658 @@
+"""One column of a model: its kind, and how its cells enter the matrix of features."""
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calibrant.errors import InputError
+from calibrant.tables.options import Style
+from calibrant.tables.parse import (
+    DAY,
+    BoolArray,
+    FloatArray,
+    Parsed,
+    as_text,
+    cell_text,
+    number_hint,
+    parse_booleans,
+    parse_dates,
+    parse_numbers,
+    to_numpy,
+)
+from calibrant.tables.wording import (
+    amount,
+    moment,
+    one_line,
+    shortened,
+    shown,
+    written,
+)
+
+__all__ = [
+    "MOST_LEVELS",
+    "MOST_RARE",
+    "PARTS",
+    "CategoryRule",
+    "Column",
+    "ColumnLine",
+    "Findings",
+    "Found",
+    "Reading",
+    "ValueRule",
+    "damaged",
+    "part_values",
+    "plain_json",
+    "restored",
+]
+
+MOST_LEVELS = 200
+#: Rare levels that are remembered, so that they are not called unknown.
+MOST_RARE = 1_000
+#: Bad cells that it takes to call a whole column of a batch bad.
+FEW = 5
+#: Entries of a list, and characters of a text, that a stored model may hold.
+MOST_ENTRIES = 100_000
+
+#: The first five can be features.
+Kind = Literal[
+    "number",
+    "boolean",
+    "category",
+    "date",
+    "time",
+    "constant",
+    "empty",
+    "text",
+    "identifier",
+    "unsupported",
+    "dropped",
+    "target",
+    "group",
+]
+
+
+# What is unusual in new rows --------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One unusual thing of one column.
+
+    Parameters
+    ----------
+    what
+        ``"bad"``, ``"unknown"``, ``"outside"`` or ``"missing"``.
+    column, name
+        Of the column and of its file.
+    count
+        How many rows have it.
+    row
+        The first of them; 1 is the first one below the header.
+    cell
+        What stands there; nothing for missing cells.
+    detail
+        What was expected, or what was done.
+    """
+
+    what: str
+    column: str
+    name: str
+    count: int
+    row: int
+    cell: str
+    detail: str
+
+    def line(self) -> str:
+        """Return this as a sentence."""
+        have = f"{amount(self.count, 'row')} {'has' if self.count == 1 else 'have'}"
+        first = f"{'' if self.count == 1 else 'the first is '}row {self.row:,}"
+        if self.cell:
+            cell = self.cell if self.what == "outside" else shown(self.cell)
+            first = f"{first} ({cell})"
+        said = _SENTENCES[self.what].format(column=shown(self.column), d=self.detail)
+        return f"{self.name}: {have} {said}, {first}."
+
+
+_SENTENCES: Mapping[str, str] = {
+    "bad": "{column} that is no {d} and was taken as missing",
+    "unknown": "{column} with a value unknown from training, {d}",
+    "outside": "{column} outside {d} as seen in training",
+    "missing": "no {column}, which training always had, {d}",
+}
+
+
+class Findings:
+    """Collects what was unusual while new rows were encoded.
+
+    One object goes through all batches of a file; see :meth:`TableEncoder.encode`.
+
+    Examples
+    --------
+    >>> findings = Findings()
+    >>> findings.add(Found(what="outside", column="age", name="new.csv", count=2,
+    ...     row=12, cell="97", detail="18 to 65"))
+    >>> print(*findings.lines())
+    new.csv: 2 rows have 'age' outside 18 to 65 as seen in training, the first is \
+row 12 (97).
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        """Rows that were encoded."""
+        self.rows_outside = 0
+        """Rows with a value outside the range of training in any column."""
+        self._found: dict[tuple[str, str], Found] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    @property
+    def found(self) -> tuple[Found, ...]:
+        """Everything unusual, the same things together, by their first row."""
+        order = list(_SENTENCES)
+        return tuple(
+            sorted(
+                self._found.values(),
+                key=lambda found: (order.index(found.what), found.row, found.column),
+            )
+        )
+
+    def add(self, found: Found) -> None:
+        """Add to the count; the first place stays."""
+        key = (found.what, found.column)
+        before = self._found.get(key)
+        if before is not None:
+            found = replace(before, count=before.count + found.count)
+        self._found[key] = found
+
+    def lines(self) -> list[str]:
+        """Return one plain sentence for each thing and column, [] if all was usual."""
+        lines = [found.line() for found in self.found]
+        outside = [found for found in self.found if found.what == "outside"]
+        if len(outside) > 1:
+            lines.append(
+                f"{outside[0].name}: {self.rows_outside:,} of "
+                f"{amount(self.rows, 'row')} are outside what training saw in at "
+                "least one column; trust their intervals less."
+            )
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """One batch on its way into the matrix.
+
+    Parameters
+    ----------
+    name, first_row, style
+        Of the file; the number of the batch's first row; how its text is written.
+    strict
+        Whether a bad cell is an error.
+    findings
+        Where unusual things are written down; None forgets them.
+    outside
+        Shape ``(n,)``: rows outside the range of training, marked by each column.
+    used
+        Shape ``(n,)``: rows whose unusual things are written down; None for all.
+    """
+
+    name: str
+    first_row: int
+    style: Style
+    strict: bool
+    findings: Findings | None
+    outside: BoolArray
+    used: BoolArray | None = None
+
+    def note(
+        self, what: str, column: str, mask: BoolArray, cells: pa.Array, detail: str
+    ) -> None:
+        """Write down that the masked rows of a column are unusual."""
+        mask = mask if self.used is None else mask & self.used
+        if self.findings is None or not mask.any():
+            return
+        place = int(np.argmax(mask))
+        cell = "" if what == "missing" else shortened(cell_text(cells, place), 80)
+        self.findings.add(
+            Found(
+                what=what,
+                column=column,
+                name=self.name,
+                count=int(mask.sum()),
+                row=self.first_row + place,
+                cell=cell,
+                detail=detail,
+            )
+        )
+
+    def refuse_bad(
+        self, column: str, parsed: Parsed, cells: pa.Array, noun: str
+    ) -> None:
+        """Raise an error if a bad cell must not be, or if most of the cells are bad."""
+        if parsed.bad is None:
+            return
+        bad = parsed.bad_count
+        given = bad + parsed.good_count
+        small = self.first_row == 1 and len(cells) < FEW and bad == given
+        most = (bad >= FEW and 2 * bad > given) or small
+        if not (self.strict or most):
+            return
+        place = int(np.argmax(parsed.bad))
+        cell = cell_text(cells, place)
+        share = f" ({bad:,} of {given:,} cells are no {noun}s)" if most else ""
+        hint = number_hint([cell], self.style) if noun == "number" else ""
+        raise InputError(
+            f"{self.name}, row {self.first_row + place:,}, column {shown(column)}: a "
+            f"{noun} was expected, got {shown(cell)}{share}. "
+            f"{hint or 'Correct the file, or leave the cell empty if it is unknown.'}"
+        )
+
+
+# Dates as features ------------------------------------------------------------------
+
+POSITION = "position"
+#: Every feature that a date can give, in their order in the matrix.
+PARTS = (
+    POSITION,
+    *("month (sin)", "month (cos)"),
+    *("weekday (sin)", "weekday (cos)"),
+    *("hour (sin)", "hour (cos)"),
+)
+
+
+def part_values(part: str, seconds: FloatArray, *, first: float) -> FloatArray:
+    """Return one of the features of moments ``(n,)``, in days or in [-1, 1]."""
+    if part == POSITION:
+        return (seconds - first) / DAY
+    name, wave = part.removesuffix(")").split(" (")
+    if name == "month":
+        months = np.floor(seconds).astype("datetime64[s]").astype("datetime64[M]")
+        phase = (months.astype(np.int64) % 12) / 12
+    elif name == "weekday":  # 1970 began on a Thursday; a week on Monday
+        phase = ((np.floor(seconds / DAY) + 3) % 7) / 7
+    else:
+        phase = (seconds % DAY) / DAY
+    angle = 2 * np.pi * phase
+    return np.sin(angle) if wave == "sin" else np.cos(angle)
+
+
+# How cells enter the matrix ---------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueRule:
+    """Numbers, truth values or dates: the value, and whether it was missing.
+
+    Parameters
+    ----------
+    kind
+        What the cells are.
+    low, high
+        The range in training; of dates in seconds since 1970.
+    fill
+        What a missing value becomes: the median, or the more common truth value.
+    flag
+        Whether a 0/1 column says which values are missing.
+    parts
+        The features of a date, from :data:`PARTS` and in its order. Otherwise one
+        empty text for the value itself, or nothing if training saw only one value.
+    day_first
+        How the date 3/4/2020 is read.
+    """
+
+    kind: Literal["number", "boolean", "date"]
+    low: float
+    high: float
+    fill: float
+    flag: bool
+    parts: tuple[str, ...] = ("",)
+    day_first: bool = False
+
+    def __post_init__(self) -> None:
+        known = PARTS if self.kind == "date" else ("",)
+        furthest = {"number": math.inf, "boolean": 1.0, "date": 3e11}[self.kind]
+        if (
+            not self.low <= self.high
+            or max(map(abs, (self.low, self.high, self.fill))) > furthest
+            or self.parts != tuple(part for part in known if part in self.parts)
+            or not (self.parts or self.flag)
+        ):
+            raise damaged("the range or the parts of a column do not fit")
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns of the matrix."""
+        flags = (f"{name} is missing",) if self.flag else ()
+        return (*(f"{name}: {p}" if p else name for p in self.parts), *flags)
+
+    def said(self, value: float) -> str:
+        """Return a value in words."""
+        if self.kind == "boolean":
+            return "yes" if value else "no"
+        return moment(value) if self.kind == "date" else written(value)
+
+    @property
+    def filling(self) -> str:
+        """What a missing value becomes, in words."""
+        usual = "more common" if self.kind == "boolean" else "median"
+        return f"the {usual} {self.said(self.fill)}"
+
+    def encode(
+        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
+    ) -> None:
+        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
+        name = column.name
+        if self.kind == "number":
+            parsed = parse_numbers(cells, reading.style)
+        elif self.kind == "boolean":
+            parsed = parse_booleans(cells, reading.style, digits=True)
+        else:
+            parsed = parse_dates(cells, reading.style, order=self.day_first).parsed
+        noun = "yes-or-no value" if self.kind == "boolean" else self.kind
+        absent = np.isnan(parsed.values)
+        gone = absent
+        if parsed.bad is not None:
+            reading.refuse_bad(name, parsed, cells, noun)
+            reading.note("bad", name, parsed.bad, cells, noun)
+            gone = absent & ~parsed.bad
+        if not self.flag:
+            reading.note("missing", name, gone, cells, f"filled with {self.filling}")
+        values = np.where(absent, self.fill, parsed.values)
+        mask = (values < self.low) | (values > self.high)
+        # That new rows are later than those of training is no news.
+        if self.kind != "boolean" and column.kind != "time" and self.parts != ():
+            np.logical_or(reading.outside, mask, out=reading.outside)
+            detail = f"{self.said(self.low)} to {self.said(self.high)}"
+            reading.note("outside", name, mask, cells, detail)
+        for place, part in enumerate(self.parts):
+            out[:, place] = (
+                part_values(part, values, first=self.low) if part else values
+            )
+        if self.flag:
+            out[:, -1] = absent
+
+
+_UNKNOWN, _NOTHING = -2, -1
+_Codes = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryRule:
+    """One column of 0 and 1 for each level; one in all if there are two.
+
+    Parameters
+    ----------
+    levels
+        The texts that have a column each, the most common first.
+    rare
+        Texts that training saw too seldom; they count as "other".
+    other
+        Whether "other" has a column: unknown levels go there, too.
+    missing
+        Whether missing cells have a column.
+    """
+
+    levels: tuple[str, ...]
+    rare: tuple[str, ...]
+    other: bool
+    missing: bool
+
+    def __post_init__(self) -> None:
+        texts = (*self.levels, *self.rare)
+        if (
+            not 0 < len(self.levels) <= MOST_LEVELS
+            or len(self.rare) > MOST_RARE
+            or len(set(texts)) < len(texts)
+            or self._slots < 2
+            or (self.rare and not self.other)
+        ):
+            raise damaged("the levels of a column do not fit")
+
+    @property
+    def _slots(self) -> int:
+        return len(self.levels) + self.other + self.missing
+
+    @property
+    def _skipped(self) -> int:
+        # Of two columns the first one says nothing that the second does not.
+        return 1 if self._slots == 2 else 0
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns of the matrix."""
+        names = [f"{name} = {level}" for level in self.levels]
+        names += [f"{name} is other"] * self.other
+        names += [f"{name} is missing"] * self.missing
+        return tuple(names[self._skipped :])
+
+    def encode(
+        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
+    ) -> None:
+        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
+        name = column.name
+        encoded = as_text(cells).dictionary_encode()
+        codes = self._codes(encoded.dictionary, reading.style)
+        rows = codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
+        unknown, nothing = rows == _UNKNOWN, rows == _NOTHING
+        refuge = "none of the levels"
+        if self.other:
+            refuge = "'other'"
+        elif self._skipped:
+            refuge = shown(self.levels[0])
+        reading.note("unknown", name, unknown, cells, f"taken as {refuge}")
+        if not self.missing:
+            reading.note("missing", name, nothing, cells, f"taken as {refuge}")
+        other = len(self.levels) if self.other else _NOTHING
+        rows = np.where(unknown, other, rows)
+        rows = np.where(nothing, self._slots - 1 if self.missing else other, rows)
+        out[:] = 0.0
+        marked = np.flatnonzero(rows >= self._skipped)
+        out[marked, rows[marked] - self._skipped] = 1.0
+
+    def _codes(self, keys: pa.Array, style: Style) -> _Codes:
+        """Return the slot of every different text, and at the end of a null."""
+
+        def places(texts: pa.Array, among: tuple[str, ...]) -> npt.NDArray[Any]:
+            found = pc.index_in(texts, value_set=pa.array(among, texts.type))
+            return to_numpy(pc.fill_null(found, _UNKNOWN))
+
+        alike = _canonical(keys)
+        codes = places(keys, self.levels)
+        close = places(alike, _plain_levels(self.levels))
+        codes = np.where(codes == _UNKNOWN, close, codes)
+        rare = places(alike, _plain_levels(self.rare)) != _UNKNOWN
+        codes = np.where(rare & (codes == _UNKNOWN), len(self.levels), codes)
+        absent = places(pc.utf8_lower(keys), style.tokens) != _UNKNOWN
+        return np.append(np.where(absent, _NOTHING, codes), _NOTHING)
+
+
+def _canonical(texts: pa.Array) -> pa.Array:
+    """Return 1.0 as 1 and True as true, as other programs write them."""
+    texts = pc.replace_substring_regex(texts, r"^([+-]?\d+)\.0+$", r"\1")
+    texts = pc.replace_substring_regex(texts, "^(?:TRUE|True)$", "true")
+    return pc.replace_substring_regex(texts, "^(?:FALSE|False)$", "false")
+
+
+def _plain_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_canonical(pa.array(levels, pa.string())).to_pylist())
+
+
+# Columns ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnLine:
+    """What was done with one column, in plain words.
+
+    Parameters
+    ----------
+    name
+        As in the header.
+    kind
+        What it holds: numbers, categories, dates, the target.
+    used
+        Whether the model looks at it.
+    done
+        How it was made into numbers, or why it was left out.
+    """
+
+    name: str
+    kind: str
+    used: bool
+    done: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """One column of the training file.
+
+    Parameters
+    ----------
+    name
+        From the header.
+    kind
+        What it holds or what it is for; the first five kinds can be features.
+    done
+        What was done with it, in plain words.
+    missing
+        Empty cells in training.
+    bad
+        Cells in training that did not fit the kind and count as missing.
+    style
+        How its numbers are written if not as in the rest of the file.
+    rule
+        How it enters the matrix; None if it is not used.
+
+    Examples
+    --------
+    >>> Column(name="id", kind="dropped", done="left out, as you asked").used
+    False
+    """
+
+    name: str
+    kind: Kind
+    done: str
+    missing: int = 0
+    bad: int = 0
+    style: Style | None = None
+    rule: ValueRule | CategoryRule | None = None
+
+    def __post_init__(self) -> None:
+        if self.used and self.kind not in get_args(Kind)[:5]:
+            raise damaged(f"a column is of kind {self.kind!r}, which cannot be used")
+
+    @property
+    def used(self) -> bool:
+        """Whether the model sees it."""
+        return self.rule is not None
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of its columns of the matrix, none if it is not used."""
+        name = shortened(self.name, 100)
+        return () if self.rule is None else self.rule.features(name)
+
+    def line(self) -> ColumnLine:
+        """Say what was done with it."""
+        done = "used as it is" if self.done == self.kind else self.done
+        return ColumnLine(name=self.name, kind=self.kind, used=self.used, done=done)
+
+
+# Stored models ----------------------------------------------------------------------
+
+
+def damaged(what: str) -> InputError:
+    """Return the error for a description that cannot be used."""
+    return InputError(
+        f"the description of the columns in the model is damaged: {one_line(what)}. "
+        "Fit the model again, or get the folder once more."
+    )
+
+
+def restored(kind: Any, content: object, where: str) -> Any:  # noqa: ANN401
+    """Build a value of a type from untrusted JSON, or raise the error of a damaged one.
+
+    Parameters
+    ----------
+    kind
+        A dataclass, a tuple of one type, a union, a literal, or a plain type.
+    content
+        What :mod:`json` has read.
+    where
+        What it stands for, named in errors.
+    """
+    options = get_args(kind)
+    origin = get_origin(kind)
+    simple = isinstance(content, str | int | float) and len(str(content)) < 60
+    got = repr(content) if simple else f"a {type(content).__name__}"
+    if is_dataclass(kind):
+        if not isinstance(content, dict):
+            raise damaged(f"{where} must be a mapping, got {type(content).__name__}")
+        types = get_type_hints(kind)
+        lost = [field.name for field in fields(kind) if field.name not in content]
+        if lost:
+            raise damaged(f"{where} has no {lost[0]!r}")
+        parts = {
+            field.name: restored(
+                types[field.name], content[field.name], f"{field.name!r} of {where}"
+            )
+            for field in fields(kind)
+        }
+        try:
+            return kind(**parts)  # type: ignore[operator]
+        except InputError as error:
+            raise error if "damaged" in str(error) else damaged(str(error)) from None
+    if origin is tuple:
+        if not isinstance(content, list) or len(content) > MOST_ENTRIES:
+            raise damaged(
+                f"{where} must be a list of at most {MOST_ENTRIES:,} entries, got {got}"
+            )
+        return tuple(
+            restored(options[0], entry, f"entry {place} of {where}")
+            for place, entry in enumerate(content, 1)
+        )
+    if origin is Literal:
+        if content not in options:
+            raise damaged(f"{where} must be one of {', '.join(options)}, got {got}")
+        return content
+    if type(None) in options:
+        if content is None:
+            return None
+        others = [option for option in options if option is not type(None)]
+        keys = set(content) if isinstance(content, dict) else set()
+        fitting = (
+            option
+            for option in others[1:]
+            if keys == {field.name for field in fields(option)}
+        )
+        return restored(next(fitting, others[0]), content, where)
+    tests = {
+        bool: ("true or false", isinstance(content, bool)),
+        str: (
+            f"a text of at most {MOST_ENTRIES:,} characters",
+            isinstance(content, str) and len(content) <= MOST_ENTRIES,
+        ),
+        int: (
+            "a whole number of at least 0",
+            type(content) is int and 0 <= content < 2**63,
+        ),
+        float: (
+            "a finite number",
+            type(content) in (int, float) and abs(content) <= sys.float_info.max,  # type: ignore[arg-type]
+        ),
+    }
+    wanted, good = tests[kind]
+    if not good:
+        raise damaged(f"{where} must be {wanted}, got {got}")
+    return kind(content)
+
+
+def plain_json(value: Any) -> Any:  # noqa: ANN401
+    """Return a dataclass as what :mod:`json` would read again."""
+    return json.loads(json.dumps(asdict(value), allow_nan=False))
