@@ -331,9 +331,9 @@ def test_huge_numbers_stay_finite() -> None:
         (
             {"Age": [1], "b": [1]},
             r"^new.csv must have the columns that the model was trained with, and 1 "
-            r"column of them is missing: 'age' \(did you mean 'Age'\?\)\.$",
+            r"column of them missing: 'age' \(did you mean 'Age'\?\)\.$",
         ),
-        ({"x": [1]}, r"2 columns of them are missing: 'age', 'b'\.$"),
+        ({"x": [1]}, r"2 columns of them missing: 'age', 'b'\.$"),
         (
             pa.Table.from_arrays([pa.array([1])] * 3, names=["age", "b", "b"]),
             r"each column once, got twice: 'b'\.$",

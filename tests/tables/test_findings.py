@@ -221,9 +221,7 @@ def test_typed_cells_are_shown_as_text() -> None:
 
 
 def test_found_is_plain() -> None:
-    found = Found(
-        what="missing", column="a", name="f", count=2, row=3, cell="", detail="ok"
-    )
+    found = Found("missing", "a", "f", 2, 3, "", "ok")
     assert found.line() == (
         "f: 2 rows have no 'a', which training always had, ok, the first is row 3."
     )

@@ -168,10 +168,6 @@ def test_own_missing_marks_count_in_text_and_numbers() -> None:
         (pa.array(["1.5", None], pa.large_string()), [1.5, np.nan]),
         (pa.array(["1.5", None], pa.string_view()), [1.5, np.nan]),
         (pa.array([None, None]), [np.nan, np.nan]),
-        (pa.array([1500], pa.duration("ms")), [1.5]),
-        (pa.array([datetime.time(1, 0, 1)], pa.time32("s")), [3601.0]),
-        (pa.array([datetime.time(0, 0, 1, 500_000)], pa.time64("us")), [1.5]),
-        (pa.RunEndEncodedArray.from_arrays([2, 3], [5, 6]), [5.0, 5.0, 6.0]),
         (pa.ExtensionArray.from_storage(pa.bool8(), pa.array([1], pa.int8())), [1.0]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
@@ -208,7 +204,6 @@ def test_a_failure_beyond_the_first_cells_is_found() -> None:
         (pa.array([True, False]), ["true", "false"]),
         (pa.array([" 01234 "]), ["01234"]),
         (pa.array([datetime.date(2020, 1, 2)]), ["2020-01-02"]),
-        (pa.array([5], pa.duration("s")), ["5"]),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
 )

@@ -36,23 +36,6 @@ from calibrant.tables.wording import (
     written,
 )
 
-__all__ = [
-    "MOST_LEVELS",
-    "MOST_RARE",
-    "PARTS",
-    "CategoryRule",
-    "Column",
-    "ColumnLine",
-    "Findings",
-    "Found",
-    "Reading",
-    "ValueRule",
-    "damaged",
-    "part_values",
-    "plain_json",
-    "restored",
-]
-
 MOST_LEVELS = 200
 #: Rare levels that are remembered, so that they are not called unknown.
 MOST_RARE = 1_000
@@ -82,22 +65,18 @@ Kind = Literal[
 # What is unusual in new rows --------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Found:
-    """One unusual thing of one column.
+    """One unusual thing of one column: where it was first, and how often.
 
     Parameters
     ----------
     what
         ``"bad"``, ``"unknown"``, ``"outside"`` or ``"missing"``.
-    column, name
-        Of the column and of its file.
-    count
-        How many rows have it.
-    row
-        The first of them; 1 is the first one below the header.
-    cell
-        What stands there; nothing for missing cells.
+    column, name, count
+        The column, its file, and how many rows have it.
+    row, cell
+        The first of these rows, from 1, and what stands there.
     detail
         What was expected, or what was done.
     """
@@ -137,8 +116,7 @@ class Findings:
     Examples
     --------
     >>> findings = Findings()
-    >>> findings.add(Found(what="outside", column="age", name="new.csv", count=2,
-    ...     row=12, cell="97", detail="18 to 65"))
+    >>> findings.add(Found("outside", "age", "new.csv", 2, 12, "97", "18 to 65"))
     >>> print(*findings.lines())
     new.csv: 2 rows have 'age' outside 18 to 65 as seen in training, the first is \
 row 12 (97).
@@ -198,10 +176,9 @@ class Reading:
         Whether a bad cell is an error.
     findings
         Where unusual things are written down; None forgets them.
-    outside
-        Shape ``(n,)``: rows outside the range of training, marked by each column.
-    used
-        Shape ``(n,)``: rows whose unusual things are written down; None for all.
+    outside, used
+        Shape ``(n,)``: rows outside the range of training, marked by each column;
+        rows whose unusual things count, None for all.
     """
 
     name: str
@@ -221,17 +198,8 @@ class Reading:
             return
         place = int(np.argmax(mask))
         cell = "" if what == "missing" else shortened(cell_text(cells, place), 80)
-        self.findings.add(
-            Found(
-                what=what,
-                column=column,
-                name=self.name,
-                count=int(mask.sum()),
-                row=self.first_row + place,
-                cell=cell,
-                detail=detail,
-            )
-        )
+        count, row = int(mask.sum()), self.first_row + place
+        self.findings.add(Found(what, column, self.name, count, row, cell, detail))
 
     def refuse_bad(
         self, column: str, parsed: Parsed, cells: pa.Array, noun: str
@@ -575,7 +543,7 @@ def damaged(what: str) -> InputError:
     )
 
 
-def restored(kind: Any, content: object, where: str) -> Any:  # noqa: ANN401
+def restored(kind: Any, content: Any, where: str) -> Any:  # noqa: ANN401, C901
     """Build a value of a type from untrusted JSON, or raise the error of a damaged one.
 
     Parameters
@@ -587,70 +555,49 @@ def restored(kind: Any, content: object, where: str) -> Any:  # noqa: ANN401
     where
         What it stands for, named in errors.
     """
-    options = get_args(kind)
-    origin = get_origin(kind)
-    simple = isinstance(content, str | int | float) and len(str(content)) < 60
-    got = repr(content) if simple else f"a {type(content).__name__}"
-    if is_dataclass(kind):
-        if not isinstance(content, dict):
-            raise damaged(f"{where} must be a mapping, got {type(content).__name__}")
-        types = get_type_hints(kind)
-        lost = [field.name for field in fields(kind) if field.name not in content]
-        if lost:
-            raise damaged(f"{where} has no {lost[0]!r}")
-        parts = {
-            field.name: restored(
-                types[field.name], content[field.name], f"{field.name!r} of {where}"
-            )
-            for field in fields(kind)
-        }
+    options, origin = get_args(kind), get_origin(kind)
+    if type(None) in options:
+        if content is None:
+            return None
+        # Of several dataclasses the one that has such a field.
+        first, *others = [option for option in options if option is not type(None)]
+        for other in others:
+            if isinstance(content, dict) and fields(other)[0].name in content:
+                first = other
+        return restored(first, content, where)
+    if is_dataclass(kind) and isinstance(content, dict):
+        types, parts = get_type_hints(kind), {}
+        for field in fields(kind):
+            if field.name not in content:
+                raise damaged(f"{where} has no {field.name!r}")
+            place = f"{field.name!r} of {where}"
+            parts[field.name] = restored(types[field.name], content[field.name], place)
         try:
             return kind(**parts)  # type: ignore[operator]
         except InputError as error:
             raise error if "damaged" in str(error) else damaged(str(error)) from None
-    if origin is tuple:
-        if not isinstance(content, list) or len(content) > MOST_ENTRIES:
-            raise damaged(
-                f"{where} must be a list of at most {MOST_ENTRIES:,} entries, got {got}"
-            )
+    many = f"of at most {MOST_ENTRIES:,}"
+    if origin is tuple and isinstance(content, list) and len(content) <= MOST_ENTRIES:
         return tuple(
             restored(options[0], entry, f"entry {place} of {where}")
             for place, entry in enumerate(content, 1)
         )
-    if origin is Literal:
-        if content not in options:
-            raise damaged(f"{where} must be one of {', '.join(options)}, got {got}")
-        return content
-    if type(None) in options:
-        if content is None:
-            return None
-        others = [option for option in options if option is not type(None)]
-        keys = set(content) if isinstance(content, dict) else set()
-        fitting = (
-            option
-            for option in others[1:]
-            if keys == {field.name for field in fields(option)}
-        )
-        return restored(next(fitting, others[0]), content, where)
-    tests = {
-        bool: ("true or false", isinstance(content, bool)),
-        str: (
-            f"a text of at most {MOST_ENTRIES:,} characters",
-            isinstance(content, str) and len(content) <= MOST_ENTRIES,
-        ),
-        int: (
-            "a whole number of at least 0",
-            type(content) is int and 0 <= content < 2**63,
-        ),
-        float: (
-            "a finite number",
-            type(content) in (int, float) and abs(content) <= sys.float_info.max,  # type: ignore[arg-type]
-        ),
-    }
-    wanted, good = tests[kind]
-    if not good:
+    wanted, good = {
+        tuple: (f"a list {many} entries", False),
+        Literal: (f"one of {', '.join(map(str, options))}", content in options),
+        bool: ("true or false", content is True or content is False),
+        str: (f"a text {many} characters", type(content) is str),
+        int: ("a whole number from 0 on", type(content) is int),
+        float: ("a finite number", type(content) in (int, float)),
+    }.get(origin or kind, (f"a mapping, got {type(content).__name__}", False))
+    if good and type(content) in (int, float):
+        good = (kind is float or content >= 0) and abs(content) <= sys.float_info.max
+    if not good or (kind is str and len(content) > MOST_ENTRIES):
+        got = shown(content) if isinstance(content, str) else f"{content!r:.60}"
+        if isinstance(content, list | dict):
+            got = f"a {type(content).__name__}"
         raise damaged(f"{where} must be {wanted}, got {got}")
-    return kind(content)
+    return content if origin is Literal else kind(content)
 
 
 def plain_json(value: Any) -> Any:  # noqa: ANN401

@@ -23,7 +23,7 @@ from calibrant.tables.columns import (
 from calibrant.tables.infer import Sample, infer_column
 from calibrant.tables.options import Roles, Style, check_roles
 from calibrant.tables.parse import BoolArray, FloatArray, family, plain
-from calibrant.tables.wording import amount, close_to, listed, shown
+from calibrant.tables.wording import amount, close_names, listed, shown
 
 __all__ = ["TableEncoder"]
 
@@ -217,12 +217,12 @@ class TableEncoder:
         counts = Counter(names)
         absent = [column for column in self.needed if column not in counts]
         if absent:
-            near = close_to(absent[0], [name for name in counts if name != self.target])
-            verb = "is" if len(absent) == 1 else "are"
+            near = close_names(absent[0], [n for n in counts if n != self.target], 1)
+            hint = f" (did you mean {shown(near[0])}?)" if near else ""
             raise InputError(
                 f"{name} must have the columns that the model was trained with, and "
-                f"{amount(len(absent), 'column')} of them {verb} missing: "
-                f"{listed(absent)}{near}."
+                f"{amount(len(absent), 'column')} of them missing: {listed(absent)}"
+                f"{hint}."
             )
         double = [column for column in self.needed if counts[column] > 1]
         if double:

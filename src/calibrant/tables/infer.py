@@ -36,8 +36,6 @@ from calibrant.tables.parse import (
 )
 from calibrant.tables.wording import amount, percent, shown, written
 
-__all__ = ["Sample", "date_parts", "infer_column"]
-
 #: Whole numbers from here on are not all different as floats.
 EXACT = 2.0**53
 #: Up to so many different texts are levels, however few rows there are.

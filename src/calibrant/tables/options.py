@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibrant.errors import InputError
-from calibrant.tables.wording import close_to, listed, shown
+from calibrant.tables.wording import close_names, listed, shown
 
 __all__ = ["MISSING", "Roles", "Style", "check_roles"]
 
@@ -56,28 +56,21 @@ class Style:
         given: object = self.missing
         missing = (given,) if isinstance(given, str) else self.missing
         object.__setattr__(self, "missing", tuple(map(str, missing)))
-        mark = self.delimiter
-        if mark not in (None, "\t") and not (
-            _is_mark(mark, but="\"'.-+") and str(mark).isascii()
-        ):
-            raise InputError(
-                "the delimiter must be one character such as ',', ';', '|' or 'tab', "
-                f"got {shown(str(mark))}."
-            )
-        if self.decimal not in (None, ".", ","):
-            raise InputError(
-                f"the decimal mark must be '.' or ',', got {shown(str(self.decimal))}."
-            )
-        mark = self.thousands
-        if mark is not None and not _is_mark(mark, but='"+-'):
-            raise InputError(
-                "the thousands mark must be one character such as ',', '.', ' ' or "
-                f'"\'", got {shown(str(mark))}.'
-            )
-        if mark is not None and mark == self.decimal:
-            raise InputError(
+        fault, delimiter, mark = "", self.delimiter, self.thousands
+        if delimiter not in (None, "\t") and not _is_mark(delimiter, but="\"'.-+"):
+            fault = "the delimiter must be one character such as ',', ';', '|' or 'tab'"
+            fault += f", got {shown(str(delimiter))}."
+        elif self.decimal not in (None, ".", ","):
+            fault = f"the decimal mark must be '.' or ',', got {self.decimal!r:.60}."
+        elif mark is not None and not _is_mark(mark, but='"+-', any_script=True):
+            fault = "the thousands mark must be one character such as ',', '.' or ' '"
+            fault += f", got {shown(str(mark))}."
+        elif mark is not None and mark == self.decimal:
+            fault = (
                 f"the decimal and the thousands mark must differ, both are {mark!r}."
             )
+        if fault:
+            raise InputError(fault)
 
     def found(self, *, delimiter: str | None, decimal: str) -> "Style":
         """Return the same style with what was None filled in."""
@@ -94,11 +87,13 @@ class Style:
         return tuple(dict.fromkeys((*MISSING, *own)))
 
 
-def _is_mark(mark: object, *, but: str) -> bool:
+def _is_mark(mark: object, *, but: str, any_script: bool = False) -> bool:
     """Whether something is one character that belongs to no number or word."""
     if not isinstance(mark, str) or len(mark) != 1 or mark in but:
         return False
-    return not mark.isalnum() and mark not in "\r\n\0"
+    return (
+        not mark.isalnum() and mark not in "\r\n\0" and (any_script or mark.isascii())
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,26 +136,22 @@ def check_roles(
     roles: Roles, *, columns: Sequence[str], target: str, name: str
 ) -> None:
     """Refuse names that are no columns of the file, and roles that clash."""
-    named = {
-        "target": (target,),
-        "drop": roles.drop,
-        "categorical": roles.categorical,
-        "time": () if roles.time is None else (roles.time,),
-        "group": () if roles.group is None else (roles.group,),
-    }
-    known = set(columns)
-    for role, names in named.items():
-        for column in names:
-            if column not in known:
-                raise InputError(
-                    f"{name} has no column {shown(column)} ({role})"
-                    f"{close_to(column, columns)}; its columns are {listed(columns)}."
-                )
-            if role != "target" and column == target:
-                raise InputError(
-                    f"{shown(target)} is the target and cannot be named for {role}, "
-                    "too. Name another column."
-                )
+    named = [("target", target), ("time", roles.time), ("group", roles.group)]
+    named += [("drop", column) for column in roles.drop]
+    named += [("categorical", column) for column in roles.categorical]
+    for role, column in named:
+        if column is not None and column not in columns:
+            near = close_names(column, columns, 1)
+            hint = f" (did you mean {shown(near[0])}?)" if near else ""
+            raise InputError(
+                f"{name} has no column {shown(column)} ({role}){hint}; its columns are "
+                f"{listed(columns)}."
+            )
+        if role != "target" and column == target:
+            raise InputError(
+                f"{shown(target)} is the target and cannot be named for {role}, too. "
+                "Name another column."
+            )
     both = sorted(set(roles.drop) & {*roles.categorical, roles.group})
     if both:
         raise InputError(

@@ -15,26 +15,6 @@ from calibrant.errors import InputError
 from calibrant.tables.options import Style
 from calibrant.tables.wording import shown
 
-__all__ = [
-    "DAY",
-    "BoolArray",
-    "Dates",
-    "FloatArray",
-    "Parsed",
-    "as_text",
-    "cell_text",
-    "family",
-    "number_hint",
-    "parse_booleans",
-    "parse_dates",
-    "parse_numbers",
-    "plain",
-    "read_numbers",
-    "read_target",
-    "read_times",
-    "to_numpy",
-]
-
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 
@@ -80,7 +60,7 @@ class Parsed:
 
 
 def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array without dictionaries, run ends and views."""
+    """Return a column as one array without dictionaries and views."""
     if isinstance(column, pa.ChunkedArray):
         if pa.types.is_string(column.type) and column.nbytes > LARGE:
             column = column.cast(pa.large_string())
@@ -91,8 +71,6 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
             column = column.storage
         elif pa.types.is_dictionary(kind):
             column = column.dictionary_decode()
-        elif pa.types.is_run_end_encoded(kind):
-            column = pc.run_end_decode(column)
         elif pa.types.is_string_view(kind):
             column = pc.cast(column, pa.large_string())
         else:
@@ -104,10 +82,7 @@ def family(kind: pa.DataType) -> str:
     types = pa.types
     tests = {
         "text": (types.is_string, types.is_large_string),
-        "number": (
-            *(types.is_integer, types.is_floating, types.is_decimal),
-            *(types.is_duration, types.is_time),
-        ),
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
         "boolean": (types.is_boolean,),
         "date": (types.is_timestamp, types.is_date),
         "null": (types.is_null,),
@@ -122,13 +97,15 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
     return values
 
 
+def _floats(array: pa.Array) -> FloatArray:
+    return np.asarray(to_numpy(array), dtype=np.float64)
+
+
 def as_text(cells: pa.Array) -> pa.Array:
     """Return the text form: no outer spaces, whole numbers without a point."""
     kind = cells.type
     if family(kind) == "text":
         return pc.utf8_trim_whitespace(cells)
-    if pa.types.is_duration(kind):
-        cells = pc.cast(cells, pa.int64())
     if not (pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         return pc.cast(cells, pa.string())
     if pa.types.is_decimal(kind) or pa.types.is_float16(kind):
@@ -188,7 +165,7 @@ _DRESSED = re.compile(
 def parse_numbers(cells: pa.Array, style: Style) -> Parsed:
     """Return the cells of a plain array as numbers; infinite ones are bad."""
     if family(cells.type) in ("number", "boolean"):
-        values = _typed_numbers(cells)
+        values = _floats(pc.cast(cells, pa.float64(), safe=False))
         infinite = np.isinf(values)
         bad = infinite if infinite.any() else None
         parsed = Parsed(np.where(infinite, np.nan, values), bad)
@@ -205,15 +182,6 @@ def parse_numbers(cells: pa.Array, style: Style) -> Parsed:
         gone = np.where(parsed.values == number, np.nan, parsed.values)
         parsed = replace(parsed, values=gone)
     return replace(parsed, values=parsed.values + 0.0)  # + 0.0 makes -0.0 a 0.0
-
-
-def _typed_numbers(cells: pa.Array) -> FloatArray:
-    kind, scale = cells.type, 1
-    if pa.types.is_duration(kind) or pa.types.is_time(kind):
-        scale = UNITS[kind.unit]
-        cells = cells.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
-    values = to_numpy(pc.cast(cells, pa.float64(), safe=False))
-    return np.asarray(values / scale, dtype=np.float64)
 
 
 def _text_numbers(text: pa.Array, style: Style) -> FloatArray:
@@ -241,7 +209,7 @@ def _text_numbers(text: pa.Array, style: Style) -> FloatArray:
     if numbers is None:
         good = pc.match_substring_regex(text, _NUMBER)
         numbers = pc.cast(pc.if_else(good, text, nothing), pa.float64())
-    return np.asarray(to_numpy(numbers), dtype=np.float64)
+    return _floats(numbers)
 
 
 def read_numbers(cells: pa.Array, style: Style) -> tuple[Parsed, Style]:
@@ -325,7 +293,7 @@ _DIGITS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 def parse_booleans(cells: pa.Array, style: Style, *, digits: bool) -> Parsed:
     """Return the cells of a plain array as 0 and 1; ``digits`` count if so asked."""
     if family(cells.type) == "boolean":
-        return Parsed(_typed_numbers(cells), None)
+        return Parsed(_floats(pc.cast(cells, pa.float64())), None)
     text = as_text(cells)
     words = {**_TRUTHS, **_DIGITS} if digits else _TRUTHS
     keys = pa.array(list(words), text.type)

@@ -6,19 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = [
-    "amount",
-    "close_names",
-    "close_to",
-    "listed",
-    "moment",
-    "one_line",
-    "percent",
-    "shortened",
-    "shown",
-    "written",
-]
-
 
 def amount(count: int, one: str) -> str:
     """Return a count with its noun.
@@ -63,20 +50,12 @@ def moment(seconds: float) -> str:
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """Return ``text``, cut to ``most`` characters with three dots at the end.
-
-    >>> shortened("abcdefgh", 6)
-    'abc...'
-    """
+    """Return ``text``, cut to ``most`` characters with three dots at the end."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def shown(name: str) -> str:
-    r"""Return untrusted text for a message: short, in quotes, and on one line.
-
-    >>> shown("a\nb")
-    "'a\\nb'"
-    """
+    """Return untrusted text for a message: short, in quotes, and on one line."""
     return repr(shortened(name))
 
 
@@ -108,13 +87,3 @@ def close_names(wanted: str, names: Sequence[str], most: int = 3) -> list[str]:
     key = wanted.strip().casefold()[:200]
     found = difflib.get_close_matches(key, list(folded), n=most, cutoff=0.7)
     return [folded[fold] for fold in found]
-
-
-def close_to(name: str, names: Sequence[str]) -> str:
-    """Return " (did you mean ...?)" if a name is similar, else nothing.
-
-    >>> close_to("prize", ["price", "rooms"])
-    " (did you mean 'price'?)"
-    """
-    near = close_names(name, names, 1)
-    return f" (did you mean {shown(near[0])}?)" if near else ""
