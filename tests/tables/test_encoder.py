@@ -405,3 +405,60 @@ def test_a_target_that_is_no_column() -> None:
             style=Style(),
             name="own.csv",
         )
+
+
+def many_levels(rows: int = 1200, levels: int = 100) -> tuple[pa.Table, Any, Any]:
+    """Return a table whose target is an effect of its level and noise."""
+    generator = np.random.default_rng(3)
+    level = generator.integers(levels, size=rows)
+    effect = generator.normal(size=levels) * 3
+    y = 10 + effect[level] + generator.normal(size=rows)
+    cells = [f"level {number}" for number in level]
+    return pa.table({"a": cells, "y": y}), level, effect
+
+
+def test_mean_targets_are_close_to_the_effects_of_levels() -> None:
+    table, level, effect = many_levels()
+    encoder = learn(table)
+    assert encoder.uses_target
+    x = encoder.encode(table, name="new")
+    assert np.corrcoef(x[:, 0], effect[level])[0, 1] > 0.98
+    assert ((x[:, 1] > 0.8) & (x[:, 1] < 1)).all()
+    own = encoder.encode_training(table, name="new", labels=np.arange(1200))
+    assert np.corrcoef(own[:, 0], effect[level])[0, 1] > 0.95
+    findings = Findings()
+    new = pa.table({"a": ["level 3", "other", None]})
+    unknown = encoder.encode(new, name="new.csv", findings=findings)
+    np.testing.assert_allclose(unknown[1:], [[x[:, 0].mean(), 0]] * 2, atol=0.1)
+    assert [found.what for found in findings.found] == ["unknown", "missing"]
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.to_dict())))
+    assert again == encoder
+    assert again.encode(table, name="new").tobytes() == x.tobytes()
+
+
+@pytest.mark.parametrize("linked", [1, 3])
+def test_no_row_sees_its_own_target(linked: int) -> None:
+    table, _, _ = many_levels()
+    labels = np.arange(1200) // linked
+    encoder = learn(table)
+    before = encoder.encode_training(table, name="new", labels=labels, seed=5)
+    again = encoder.encode_training(table, name="new", labels=labels, seed=5)
+    assert before.tobytes() == again.tobytes()
+    y = table["y"].to_numpy().copy()
+    for row in (0, 17, 600):
+        changed = y.copy()
+        changed[row] += 1e6
+        other = table.set_column(1, "y", pa.array(changed))
+        after = encoder.encode_training(other, name="new", labels=labels, seed=5)
+        same = labels == labels[row]
+        assert after[same].tobytes() == before[same].tobytes()
+        assert not np.array_equal(after, before)
+
+
+def test_levels_that_mean_nothing_say_nothing() -> None:
+    table, _, _ = many_levels()
+    noise = np.random.default_rng(0).normal(size=1200)
+    table = table.set_column(1, "y", pa.array(noise))
+    own = learn(table).encode_training(table, name="new", labels=np.arange(1200))
+    assert abs(np.corrcoef(own[:, 0], noise)[0, 1]) < 0.1
+    assert own[:, 1].mean() < 0.3

@@ -270,12 +270,18 @@ def test_rare_levels_need_a_share_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize(("forced", "levels"), [(False, 50), (True, 200)])
-def test_levels_have_a_cap(forced: bool, levels: int) -> None:
-    cells = [f"{number:03d}" for number in range(300)] * 3
-    cells = [f"n{cell}" for cell in cells]
-    column = learn(cells, categorical=("a",) if forced else ())
-    assert len(column.features) == levels + 1
-    assert f"{300 - levels} rare ones as 'other'" in column.done
+def test_many_levels_are_mean_targets(forced: bool, levels: int) -> None:
+    roles = {"categorical": ("a",)} if forced else {}
+    few = learn([f"n{number:03d}" for number in range(levels)] * 3, **roles)
+    assert len(few.features) == levels
+    many = learn([f"n{n:03d}" for n in range(levels + 1)] * 3 + ["x", None], **roles)
+    check(
+        many,
+        "category",
+        f"category: {levels + 1} levels, by their mean target; 1 rare one as the mean "
+        "of all; 1 missing as well, and flagged",
+    )
+    assert many.features == ("a: mean target", "a: known share", "a is missing")
 
 
 @pytest.mark.parametrize("cells", [[1, 2] * 3, [1.0, 2.0] * 3, ["1", "2"] * 3])

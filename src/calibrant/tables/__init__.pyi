@@ -6,16 +6,9 @@ from .options import Roles as Roles
 from .options import Style as Style
 from .parse import read_target as read_target
 from .parse import read_times as read_times
-from .read import PARQUET as PARQUET
 from .read import Batch as Batch
 from .read import Source as Source
-from .read import ending as ending
 from .read import open_source as open_source
 from .read import require_rows as require_rows
-from .read import user_path as user_path
-from .wording import amount as amount
-from .wording import listed as listed
-from .wording import shown as shown
-from .wording import written as written
 from .write import TableWriter as TableWriter
 from .write import write_table as write_table

@@ -39,6 +39,8 @@ from calibrant.tables.wording import (
 MOST_LEVELS = 200
 #: Rare levels that are remembered, so that they are not called unknown.
 MOST_RARE = 1_000
+#: Levels whose mean target is remembered.
+MOST_MEANS = 10_000
 #: Bad cells that it takes to call a whole column of a batch bad.
 FEW = 5
 #: Entries of a list, and characters of a text, that a stored model may hold.
@@ -164,7 +166,7 @@ row 12 (97).
         return lines
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Reading:
     """One batch on its way into the matrix.
 
@@ -404,9 +406,7 @@ class CategoryRule:
     ) -> None:
         """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
         name = column.name
-        encoded = as_text(cells).dictionary_encode()
-        codes = self._codes(encoded.dictionary, reading.style)
-        rows = codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
+        rows = _row_codes(cells, self.levels, reading.style, self.rare)
         unknown, nothing = rows == _UNKNOWN, rows == _NOTHING
         refuge = "none of the levels"
         if self.other:
@@ -423,21 +423,117 @@ class CategoryRule:
         marked = np.flatnonzero(rows >= self._skipped)
         out[marked, rows[marked] - self._skipped] = 1.0
 
-    def _codes(self, keys: pa.Array, style: Style) -> _Codes:
-        """Return the slot of every different text, and at the end of a null."""
 
-        def places(texts: pa.Array, among: tuple[str, ...]) -> npt.NDArray[Any]:
-            found = pc.index_in(texts, value_set=pa.array(among, texts.type))
-            return to_numpy(pc.fill_null(found, _UNKNOWN))
+@dataclass(frozen=True, kw_only=True)
+class TargetRule:
+    """The mean target of a level, for categories with more levels than columns.
 
-        alike = _canonical(keys)
-        codes = places(keys, self.levels)
-        close = places(alike, _plain_levels(self.levels))
-        codes = np.where(codes == _UNKNOWN, close, codes)
-        rare = places(alike, _plain_levels(self.rare)) != _UNKNOWN
-        codes = np.where(rare & (codes == _UNKNOWN), len(self.levels), codes)
-        absent = places(pc.utf8_lower(keys), style.tokens) != _UNKNOWN
-        return np.append(np.where(absent, _NOTHING, codes), _NOTHING)
+    The mean is pulled towards that of all rows by as much as levels of that size differ
+    by chance; a second column says how little that is. Training rows must be encoded
+    without their own targets: see :meth:`TableEncoder.encode_training`.
+
+    Parameters
+    ----------
+    means, shares, levels
+        The smoothed mean of each level, and how much of it is the level's own.
+    prior
+        The mean of all rows, for unknown levels and missing cells.
+    flag
+        Whether a 0/1 column says which values are missing.
+    """
+
+    means: tuple[float, ...]
+    shares: tuple[float, ...]
+    levels: tuple[str, ...]
+    prior: float
+    flag: bool
+
+    def __post_init__(self) -> None:
+        count = len(set(self.levels))
+        if not 0 < count == len(self.levels) == len(self.means) == len(self.shares):
+            raise damaged("the levels of a column do not fit")
+
+    def features(self, name: str) -> tuple[str, ...]:
+        """Return the names of the columns of the matrix."""
+        flags = (f"{name} is missing",) if self.flag else ()
+        return (f"{name}: mean target", f"{name}: known share", *flags)
+
+    @classmethod
+    def learn(
+        cls, cells: pa.Array, y: FloatArray, levels: tuple[str, ...], style: Style
+    ) -> "TargetRule":
+        """Learn the means of levels from the rows whose target is not NaN.
+
+        Parameters
+        ----------
+        cells, y
+            The column and the targets, both of n rows.
+        levels
+            The texts that have a mean of their own.
+        style
+            How the text is written.
+        """
+        codes = _row_codes(cells, levels, style)
+        known = ~np.isnan(y)
+        own = known & (codes >= 0)
+        prior = float(y[known].mean()) if known.any() else 0.0
+        counts = np.bincount(codes[own], minlength=len(levels)).astype(np.float64)
+        sums = np.bincount(codes[own], weights=y[own] - prior, minlength=len(levels))
+        means = sums / np.maximum(counts, 1)
+        total, seen = counts.sum(), (counts > 0).sum()
+        # Variance within and between levels, by moments (one-way random effects).
+        within = ((y[own] - prior - means[codes[own]]) ** 2).sum() / max(
+            total - seen, 1
+        )
+        spread = total - (counts**2).sum() / max(total, 1)
+        between = (counts * means**2).sum() - (seen - 1) * within
+        between = max(between / spread, 0.0) if spread > 0 else 0.0
+        shares = counts * between / np.maximum(counts * between + within, 1e-300)
+        return cls(
+            means=tuple((prior + shares * means).tolist()),
+            shares=tuple(shares.tolist()),
+            levels=levels,
+            prior=prior,
+            flag=bool((codes == _NOTHING).any()),
+        )
+
+    def encode(
+        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
+    ) -> None:
+        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
+        codes = _row_codes(cells, self.levels, reading.style)
+        unknown, nothing = codes == _UNKNOWN, codes == _NOTHING
+        refuge = "taken as the mean of all levels"
+        reading.note("unknown", column.name, unknown, cells, refuge)
+        if not self.flag:
+            reading.note("missing", column.name, nothing, cells, refuge)
+        places = np.maximum(codes, -1)
+        out[:, 0] = np.append(self.means, self.prior)[places]
+        out[:, 1] = np.append(self.shares, 0.0)[places]
+        if self.flag:
+            out[:, -1] = nothing
+
+
+def _row_codes(
+    cells: pa.Array, levels: tuple[str, ...], style: Style, rare: tuple[str, ...] = ()
+) -> _Codes:
+    """Return the level of each row; rare ones come behind the last."""
+    encoded = as_text(cells).dictionary_encode()
+    keys = encoded.dictionary
+
+    def places(texts: pa.Array, among: tuple[str, ...]) -> npt.NDArray[Any]:
+        found = pc.index_in(texts, value_set=pa.array(among, texts.type))
+        return to_numpy(pc.fill_null(found, _UNKNOWN))
+
+    alike = _canonical(keys)
+    codes = places(keys, levels)
+    close = places(alike, _plain_levels(levels))
+    codes = np.where(codes == _UNKNOWN, close, codes)
+    seldom = places(alike, _plain_levels(rare)) != _UNKNOWN
+    codes = np.where(seldom & (codes == _UNKNOWN), len(levels), codes)
+    absent = places(pc.utf8_lower(keys), style.tokens) != _UNKNOWN
+    codes = np.append(np.where(absent, _NOTHING, codes), _NOTHING)
+    return codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
 
 
 def _canonical(texts: pa.Array) -> pa.Array:
@@ -456,19 +552,7 @@ def _plain_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnLine:
-    """What was done with one column, in plain words.
-
-    Parameters
-    ----------
-    name
-        As in the header.
-    kind
-        What it holds: numbers, categories, dates, the target.
-    used
-        Whether the model looks at it.
-    done
-        How it was made into numbers, or why it was left out.
-    """
+    """What was done with one column, in plain words: ``done`` says how or why not."""
 
     name: str
     kind: str
@@ -509,7 +593,7 @@ class Column:
     missing: int = 0
     bad: int = 0
     style: Style | None = None
-    rule: ValueRule | CategoryRule | None = None
+    rule: ValueRule | CategoryRule | TargetRule | None = None
 
     def __post_init__(self) -> None:
         if self.used and self.kind not in get_args(Kind)[:5]:

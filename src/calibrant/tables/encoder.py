@@ -16,13 +16,21 @@ from calibrant.tables.columns import (
     ColumnLine,
     Findings,
     Reading,
+    TargetRule,
     damaged,
     plain_json,
     restored,
 )
 from calibrant.tables.infer import Sample, infer_column
 from calibrant.tables.options import Roles, Style, check_roles
-from calibrant.tables.parse import BoolArray, FloatArray, family, plain
+from calibrant.tables.parse import (
+    BoolArray,
+    FloatArray,
+    family,
+    plain,
+    read_numbers,
+    read_target,
+)
 from calibrant.tables.wording import amount, close_names, listed, shown
 
 __all__ = ["TableEncoder"]
@@ -124,9 +132,13 @@ class TableEncoder:
         if not table.num_rows:
             raise InputError(f"{name} must have rows to learn from, and it has none.")
         check_roles(roles, columns=names, target=target, name=name)
+        y, answers = None, plain(table.column(target))
+        if family(answers.type) in ("number", "text"):
+            parsed, _ = read_numbers(answers, style)
+            y = parsed.values if parsed.mostly_good else None
         columns = tuple(
             infer_column(
-                Sample(name=column, cells=plain(cells), style=style, rows=rows),
+                Sample(name=column, cells=plain(cells), style=style, rows=rows, y=y),
                 target=target,
                 roles=roles,
             )
@@ -197,6 +209,66 @@ class TableEncoder:
             counted = np.ones_like(outside) if used is None else used
             findings.rows += int(counted.sum())
             findings.rows_outside += int((outside & counted).sum())
+        return matrix
+
+    @property
+    def uses_target(self) -> bool:
+        """Whether training rows need :meth:`encode_training`."""
+        return any(isinstance(column.rule, TargetRule) for column in self.columns)
+
+    def encode_training(
+        self,
+        data: pa.Table,
+        *,
+        name: str,
+        labels: npt.NDArray[np.int64],
+        style: Style | None = None,
+        folds: int = 5,
+        seed: int = 0,
+    ) -> FloatArray:
+        """Return training rows as a matrix ``(n, d)`` in which no row's target is.
+
+        Mean targets are those of the other folds, so that a model that learns from
+        these rows, or is recalibrated on them, meets what it will meet on new rows.
+
+        Parameters
+        ----------
+        data, name, style
+            The training rows with their target; see :meth:`encode`.
+        labels
+            Shape ``(n,)``: rows with the same label are in the same fold. Rows with
+            equal features must have the same, and stay equal.
+        folds
+            How many.
+        seed
+            Of the folds.
+        """
+        matrix = self.encode(data, name=name, style=style)
+        style_of = {c.name: self.style_for(style, c.name) for c in self.columns}
+        y = read_target(
+            data[self.target],
+            target=self.target,
+            name=name,
+            style=style_of[self.target],
+        )
+        codes = np.unique(labels, return_inverse=True)[1]
+        order = np.random.default_rng(seed).permutation(codes.max(initial=0) + 1)
+        fold, last = (order % folds)[codes], 0
+        for column in self.columns:
+            first, last = last, last + len(column.features)
+            rule = column.rule
+            if not isinstance(rule, TargetRule):
+                continue
+            cells, own = plain(data.column(column.name)), style_of[column.name]
+            for number in range(folds):
+                mask = fold == number
+                others = np.where(mask, np.nan, y)
+                left = TargetRule.learn(cells, others, rule.levels, own)
+                left = replace(left, flag=rule.flag)
+                part = np.empty((int(mask.sum()), last - first))
+                quiet = Reading(name, 1, own, False, None, mask)
+                left.encode(column, cells.filter(pa.array(mask)), quiet, part)
+                matrix[mask, first:last] = part
         return matrix
 
     def style_for(self, style: Style | None, column: str | None = None) -> Style:

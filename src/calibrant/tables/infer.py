@@ -11,11 +11,13 @@ import pyarrow.compute as pc
 
 from calibrant.tables.columns import (
     MOST_LEVELS,
+    MOST_MEANS,
     MOST_RARE,
     PARTS,
     CategoryRule,
     Column,
     Kind,
+    TargetRule,
     ValueRule,
     part_values,
 )
@@ -62,12 +64,15 @@ class Sample:
         How its text is written.
     rows
         The rows' numbers in the file, shape ``(n,)``; None counts from 1.
+    y
+        The targets, shape ``(n,)``; None if they are no numbers.
     """
 
     name: str
     cells: pa.Array
     style: Style
     rows: npt.NDArray[np.int64] | None = None
+    y: FloatArray | None = None
 
     @cached_property
     def _counts(self) -> pa.Table:
@@ -361,7 +366,10 @@ def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
     least = max(2, math.ceil((0.0005 if forced else 0.002) * rows))
     short = [text for text in counts if len(text) <= LONGEST_LEVEL]
     enough = [text for text in short if counts[text] >= least]
-    levels = enough[: MOST_LEVELS if forced else LEVELS]
+    most = MOST_LEVELS if forced else LEVELS
+    if different > most and sample.y is not None:
+        return _means(sample, sample.y, hint)
+    levels = enough[:most]
     if not levels:
         reason = f"{different:,} different texts, none of them in {least:,} rows"
         return sample.left_out("text", f"{reason}{hint}")
@@ -379,6 +387,27 @@ def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
         done += f"; {amount(others, 'rare one')} as 'other'"
     if missing:
         done += f"; {missing:,} missing as a level of their own"
+    return Column(
+        name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
+    )
+
+
+def _means(sample: Sample, y: FloatArray, hint: str) -> Column:
+    """Use the mean target of each level, where there are too many for columns."""
+    counts = sample.common(MOST_MEANS)
+    levels = tuple(
+        text for text in counts if counts[text] > 1 and len(text) <= LONGEST_LEVEL
+    )
+    if not levels:
+        reason = f"{sample.different:,} different texts, none of them in 2 rows"
+        return sample.left_out("text", f"{reason}{hint}")
+    rule = TargetRule.learn(sample.cells, y, levels, sample.style)
+    done = f"category: {amount(len(levels), 'level')}, by their mean target"
+    others, missing = sample.different - len(levels), len(sample.cells) - sample.given
+    if others:
+        done += f"; {amount(others, 'rare one')} as the mean of all"
+    if missing:
+        done += f"; {missing:,} missing as well, and flagged"
     return Column(
         name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
     )

@@ -197,6 +197,127 @@ def _character(text: str) -> str | None:
     return None
 
 
+# Sources ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    Parameters
+    ----------
+    data
+        A :class:`pyarrow.RecordBatch` of the columns that were asked for.
+    first_row
+        Number of its first row; 1 is the first row of the table, under the header.
+    share
+        Part of the table read so far, from 0 to 1.
+    """
+
+    data: pa.RecordBatch
+    first_row: int
+    share: float
+
+
+class Source:
+    """One table, read as often as one likes.
+
+    Made by :func:`open_source`.
+
+    Attributes
+    ----------
+    name, path
+        As the user wrote it, and of the file; "the table" and None for one in memory.
+    columns
+        Names of all columns, without spaces around them.
+    rows
+        How many there are, if that is known without reading them; a file of text
+        knows it when it has been read once.
+    style
+        Of the text, with delimiter and decimal mark detected.
+
+    Examples
+    --------
+    >>> source = open_source({"rooms": [3, 4, 2], "price": [1.5, 2.0, 1.0]})
+    >>> for batch in source.batches(["price"], rows=2):
+    ...     print(batch.first_row, batch.data.column("price").to_pylist())
+    1 [1.5, 2.0]
+    3 [1.0]
+    """
+
+    schema: pa.Schema
+
+    def __init__(self, name: str, style: Style, path: Path | None = None) -> None:
+        self.name, self.path, self.style = name, path, style
+        self.columns: tuple[str, ...] = ()
+        self.rows: int | None = None
+
+    def _parts(
+        self, places: list[int], rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        """Yield batches of at most ``rows`` rows, and the share read so far."""
+        raise NotImplementedError
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse names that are no columns, and say which may have been meant."""
+        lost = [column for column in columns if column not in set(self.columns)]
+        if not lost:
+            return
+        noun = "are no columns" if len(lost) > 1 else "is no column"
+        close = [
+            found for one in lost[:3] for found in close_names(one, self.columns, 1)
+        ]
+        hint = f"There are {listed(self.columns)}."
+        if close:
+            hint = f"Did you mean {listed(close)}?"
+        elif len(self.columns) == 1:
+            hint += " Is the delimiter right?"
+        raise InputError(f"{self.name}: there {noun} {listed(lost, 4)}. {hint}")
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, rows: int = ROWS
+    ) -> Iterator[Batch]:
+        """Yield the table from its first row to its last.
+
+        Parameters
+        ----------
+        columns
+            Which, in this order; None takes all.
+        rows
+            The most that a batch may have; very wide rows make smaller batches.
+        """
+        if rows < 1:
+            raise InputError(f"rows must be at least 1, got {rows}.")
+        names, places = self._places(columns)
+        return self._numbered(names, places, rows)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the whole table, or some columns, as a :class:`pyarrow.Table`."""
+        names, places = self._places(columns)
+        batches = [batch.data for batch in self._numbered(names, places, ROWS)]
+        if batches:
+            return pa.Table.from_batches(batches)
+        return self.schema.empty_table().select(names)
+
+    def _places(self, columns: Sequence[str] | None) -> tuple[list[str], list[int]]:
+        """Return the wanted names, and the places of the columns to read for them."""
+        names = list(self.columns if columns is None else columns)
+        self.check_columns(names)
+        known = {column: place for place, column in enumerate(self.columns)}
+        # Without any column nobody could count the rows.
+        return names, [known[name] for name in dict.fromkeys(names)] or [0]
+
+    def _numbered(
+        self, names: list[str], places: list[int], rows: int
+    ) -> Iterator[Batch]:
+        first = 1
+        for data, share in self._parts(places, rows):
+            if data.num_rows:
+                yield Batch(data.select(names), first, share)
+                first += data.num_rows
+        self.rows = first - 1
+
+
 # Text files -------------------------------------------------------------------------
 
 _BEGINNINGS = {
@@ -277,15 +398,14 @@ class _BlankRows:
         return "skip" if nothing else "error"
 
 
-class _TextReader:
+class _TextSource(Source):
     """A file of text, every cell as text, read anew for every pass."""
-
-    rows: int | None = None
 
     def __init__(
         self, path: Path, name: str, style: Style, expect: Sequence[str]
     ) -> None:
-        self._path, self._name = path, name
+        super().__init__(name, style, path)
+        self._path = path
         with self._opened() as stream:
             head = io.BufferedReader(stream, BLOCK).read(BLOCK)
             if ending(path)[1] and not stream.packed:
@@ -328,7 +448,7 @@ class _TextReader:
             fault = f"it cannot be read ({error})"
         if fault or lines.tell() >= BLOCK // 2:
             raise InputError(
-                f"{self._name}: the first line must name the columns, and "
+                f"{self.name}: the first line must name the columns, and "
                 f"{fault or 'it is too long'}: {shown(text)}. Check its quotes, and "
                 "that the file has lines."
             )
@@ -342,15 +462,14 @@ class _TextReader:
                 yield stream
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(
-                f"{self._name}: the gzip file is cut off or damaged. Download it again."
+                f"{self.name}: the gzip file is cut off or damaged. Download it again."
             ) from error
         except OSError as error:
-            raise _cannot_read(self._name, error) from error
+            raise _cannot_read(self.name, error) from error
 
-    def parts(
+    def _parts(
         self, places: list[int], rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """Yield batches of at most ``rows`` rows, and the share of the file so far."""
         names, count = [self.columns[place] for place in places], 0
         with self._opened() as stream:
             stream.skip(self._start)
@@ -365,10 +484,10 @@ class _TextReader:
                         yield tidy.slice(start, rows), stream.share
             except pa.ArrowException as error:
                 reason = f": no table can be read from it: {one_line(error)}."
-                raise InputError(f"{self._name}{self._fault() or reason}") from error
+                raise InputError(f"{self.name}{self._fault() or reason}") from error
             # pyarrow takes the end of the file for the end of an open quote.
             if stream.quotes % 2 and (fault := self._fault()):
-                raise InputError(f"{self._name}{fault}")
+                raise InputError(f"{self.name}{fault}")
 
     def _blocks(self, stream: _Bytes, places: list[int]) -> Iterator[pa.RecordBatch]:
         # Places for names: what others call a column is never parsed.
@@ -432,7 +551,7 @@ class _TextReader:
                 wanted = [marks - place, place, *[marks] * len(inner)]
                 if counts == wanted and len(inner) * marks >= 4:
                     raise InputError(
-                        f"{self._name}, row {before + row + 1:,}, column "
+                        f"{self.name}, row {before + row + 1:,}, column "
                         f"{shown(self.columns[place])}: a quote is opened and closed "
                         f"again {len(inner) + 1:,} lines below, and the lines between "
                         "look like rows of the table. Remove both quotes, or save the "
@@ -547,7 +666,7 @@ def _decimal(text: str, delimiter: str, style: Style) -> str:
 # Typed tables -----------------------------------------------------------------------
 
 
-class _TypedReader:
+class _TypedSource(Source):
     """A table that knows its types: a Parquet file, or one in memory."""
 
     def __init__(
@@ -557,26 +676,24 @@ class _TypedReader:
         schema: pa.Schema,
         rows: int,
         batches: Callable[[list[int], int], Iterator[pa.RecordBatch]],
+        path: Path | None = None,
     ) -> None:
+        super().__init__(name, style.found(delimiter=None, decimal="."), path)
         self.columns = _checked_names(schema.names, name)
-        kinds = zip(self.columns, schema.types, strict=True)
-        self.schema = pa.schema(list(kinds))
-        self.style = style.found(delimiter=None, decimal=".")
-        self.rows: int | None = rows
-        self._total, self._batches = max(rows, 1), batches
+        self.schema = pa.schema(list(zip(self.columns, schema.types, strict=True)))
+        self.rows, self._batches = rows, batches
 
-    def parts(
+    def _parts(
         self, places: list[int], rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """Yield batches of at most ``rows`` rows, and the share of them so far."""
         names, count = [self.columns[place] for place in places], 0
         for batch in self._batches(places, rows):
             count += batch.num_rows
-            batch = pa.RecordBatch.from_arrays(batch.columns, names)
-            yield batch, min(count / self._total, 1.0)
+            named = pa.RecordBatch.from_arrays(batch.columns, names)
+            yield named, min(count / max(self.rows or 0, 1), 1.0)
 
 
-def _parquet(path: Path, name: str, style: Style) -> _TypedReader:
+def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
     @contextlib.contextmanager
     def opened() -> Iterator[pyarrow.parquet.ParquetFile]:
         """Open the file; whatever untrusted bytes lead to is one line."""
@@ -610,10 +727,10 @@ def _parquet(path: Path, name: str, style: Style) -> _TypedReader:
             about.row_group(n).total_byte_size for n in range(about.num_row_groups)
         ]
     most = max(MOST_BYTES * about.num_rows // max(sum(sizes), 1), 1)
-    return _TypedReader(name, style, schema, about.num_rows, batches)
+    return _TypedSource(name, style, schema, about.num_rows, batches, path)
 
 
-def _frame(table: object, name: str, style: Style) -> _TypedReader:
+def _frame(table: object, name: str, style: Style) -> _TypedSource:
     names, arrays = _columns(table, name)
     for column, array in zip(names, arrays, strict=True):
         if len(array) != len(arrays[0]):
@@ -626,7 +743,7 @@ def _frame(table: object, name: str, style: Style) -> _TypedReader:
     def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
         yield from whole.select(places).to_batches(max_chunksize=rows)
 
-    return _TypedReader(name, style, whole.schema, whole.num_rows, batches)
+    return _TypedSource(name, style, whole.schema, whole.num_rows, batches)
 
 
 def _columns(table: Any, name: str) -> tuple[list[str], list[pa.Array]]:  # noqa: ANN401
@@ -671,135 +788,6 @@ def _array(values: Any, column: str, name: str) -> pa.Array:  # noqa: ANN401
         )
 
 
-# Sources ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some rows of a table.
-
-    Parameters
-    ----------
-    data
-        A :class:`pyarrow.RecordBatch` of the columns that were asked for.
-    first_row
-        Number of its first row; 1 is the first row of the table, under the header.
-    share
-        Part of the table read so far, from 0 to 1.
-
-    Examples
-    --------
-    >>> batch = next(open_source({"rooms": [3, 4]}).batches())
-    >>> batch.first_row, batch.share
-    (1, 1.0)
-    """
-
-    data: pa.RecordBatch
-    first_row: int
-    share: float
-
-
-class Source:
-    """One table, read as often as one likes.
-
-    Parameters
-    ----------
-    name
-        As the user wrote it: a path, or "the table" for one in memory.
-    reader
-        What knows this kind of table; :func:`open_source` finds it.
-    path
-        Of the file; None for a table in memory.
-
-    Attributes
-    ----------
-    columns
-        Names of all columns, without spaces around them.
-    rows
-        How many there are, if that is known without reading them; a file of text
-        knows it when it has been read once.
-    style
-        Of the text, with delimiter and decimal mark detected.
-
-    Examples
-    --------
-    >>> source = open_source({"rooms": [3, 4, 2], "price": [1.5, 2.0, 1.0]})
-    >>> for batch in source.batches(["price"], rows=2):
-    ...     print(batch.first_row, batch.data.column("price").to_pylist())
-    1 [1.5, 2.0]
-    3 [1.0]
-    """
-
-    def __init__(
-        self, name: str, reader: _TextReader | _TypedReader, path: Path | None = None
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.columns: tuple[str, ...] = reader.columns
-        self.rows: int | None = reader.rows
-        self.style: Style = reader.style
-        self._reader = reader
-
-    def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse names that are no columns, and say which may have been meant."""
-        lost = [column for column in columns if column not in set(self.columns)]
-        if not lost:
-            return
-        noun = "are no columns" if len(lost) > 1 else "is no column"
-        close = [
-            found for one in lost[:3] for found in close_names(one, self.columns, 1)
-        ]
-        hint = f"There are {listed(self.columns)}."
-        if close:
-            hint = f"Did you mean {listed(close)}?"
-        elif len(self.columns) == 1:
-            hint += " Is the delimiter right?"
-        raise InputError(f"{self.name}: there {noun} {listed(lost, 4)}. {hint}")
-
-    def batches(
-        self, columns: Sequence[str] | None = None, *, rows: int = ROWS
-    ) -> Iterator[Batch]:
-        """Yield the table from its first row to its last.
-
-        Parameters
-        ----------
-        columns
-            Which, in this order; None takes all.
-        rows
-            The most that a batch may have; very wide rows make smaller batches.
-        """
-        if rows < 1:
-            raise InputError(f"rows must be at least 1, got {rows}.")
-        names, places = self._places(columns)
-        return self._numbered(names, places, rows)
-
-    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
-        """Return the whole table, or some columns, as a :class:`pyarrow.Table`."""
-        names, places = self._places(columns)
-        batches = [batch.data for batch in self._numbered(names, places, ROWS)]
-        if batches:
-            return pa.Table.from_batches(batches)
-        return self._reader.schema.empty_table().select(names)
-
-    def _places(self, columns: Sequence[str] | None) -> tuple[list[str], list[int]]:
-        """Return the wanted names, and the places of the columns to read for them."""
-        names = list(self.columns if columns is None else columns)
-        self.check_columns(names)
-        known = {column: place for place, column in enumerate(self.columns)}
-        # Without any column nobody could count the rows.
-        return names, [known[name] for name in dict.fromkeys(names)] or [0]
-
-    def _numbered(
-        self, names: list[str], places: list[int], rows: int
-    ) -> Iterator[Batch]:
-        first = 1
-        for data, share in self._reader.parts(places, rows):
-            if data.num_rows:
-                yield Batch(data.select(names), first, share)
-                first += data.num_rows
-        self.rows = first - 1
-
-
 def open_source(
     table: object, *, style: Style | None = None, expect: Sequence[str] | None = None
 ) -> Source:
@@ -834,18 +822,16 @@ def open_source(
     if isinstance(table, Source):
         table.check_columns(expect)
         return table
-    reader: _TextReader | _TypedReader
-    name, path = "the table", None
-    if isinstance(table, str | os.PathLike):
+    source: Source
+    if not isinstance(table, str | os.PathLike):
+        source = _frame(table, "the table", style)
+    else:
         name = shortened(os.fspath(table), 300)
         path = _locate(table, name)
         if ending(path)[0] in PARQUET:
-            reader = _parquet(path, name, style)
+            source = _parquet(path, name, style)
         else:
-            reader = _TextReader(path, name, style, expect)
-    else:
-        reader = _frame(table, name, style)
-    source = Source(name, reader, path)
+            source = _TextSource(path, name, style, expect)
     source.check_columns(expect)
     return source
 

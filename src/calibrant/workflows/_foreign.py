@@ -12,7 +12,8 @@ from calibrant._checks import InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
-from calibrant.tables import Source, amount, read_target
+from calibrant.tables import Source, read_target
+from calibrant.tables.wording import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa

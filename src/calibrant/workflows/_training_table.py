@@ -14,14 +14,13 @@ from calibrant.tables import (
     Source,
     Style,
     TableEncoder,
-    amount,
     open_source,
     read_target,
     read_times,
     require_rows,
-    shown,
-    written,
 )
+from calibrant.tables.wording import shown
+from calibrant.tables.wording import amount, written
 
 if TYPE_CHECKING:
     import pyarrow as pa

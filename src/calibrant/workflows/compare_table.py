@@ -23,11 +23,11 @@ from calibrant.tables import (
     Source,
     Style,
     TableWriter,
-    amount,
     open_source,
     read_target,
     require_rows,
 )
+from calibrant.tables.wording import amount
 from calibrant.workflows._foreign import Foreign, read_predictions
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels, style_notes

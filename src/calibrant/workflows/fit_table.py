@@ -19,18 +19,17 @@ from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable
 from calibrant.tables import (
-    Column,
     Findings,
     Roles,
     Source,
     Style,
     TableEncoder,
-    amount,
     open_source,
     read_times,
-    shown,
-    written,
 )
+from calibrant.tables.wording import shown
+from calibrant.tables.wording import amount, written
+from calibrant.tables.columns import Column
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (
@@ -272,6 +271,7 @@ def fit_table(
         labeled = read_labeled(asking, other, seed=seed, progress=progress)
         labeled = _unseen(labeled, other, rows, cut, roles, x)
         measured_on, how = other.name, "file"
+    x = _without_own_targets(rows, cut, encoder, x, seed)
     model, notes = _train(rows, cut, encoder, regressor, command, x, progress)
     notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(
@@ -325,6 +325,24 @@ def _encoded(
     )
     unusual = _only_held(findings, encoder)
     return x, (*rows.notes, *style_notes(rows.source), *unusual)
+
+
+def _without_own_targets(
+    rows: TrainingTable, cut: Cut, encoder: TableEncoder, x: Array, seed: int
+) -> Array:
+    """Encode the rows to learn from anew where features are made of targets."""
+    if not encoder.uses_target:
+        return x
+    groups = None if cut.groups is None else cut.groups[cut.learned]
+    x = x.copy()
+    x[cut.learned] = encoder.encode_training(
+        rows.data.take(cut.learned),
+        name=rows.source.name,
+        labels=linked_rows(x[cut.learned], groups),
+        style=rows.source.style,
+        seed=seed,
+    )
+    return x
 
 
 def _unseen(

@@ -15,7 +15,8 @@ from calibrant._checks import InputError
 from calibrant._progress import Bar
 from calibrant._version import __version__
 from calibrant.estimators.table_model import TableModel
-from calibrant.tables import Batch, Findings, Source, Style, TableWriter, amount
+from calibrant.tables import Batch, Findings, Source, Style, TableWriter
+from calibrant.tables.wording import amount
 from calibrant.workflows._folder import FileJob, check_seen, predict_files
 from calibrant.workflows._folder_files import as_folder, out_folder, tables_in
 from calibrant.workflows._folder_ledger import signature
