@@ -41,11 +41,6 @@ def test_numbers_are_filled_and_flagged() -> None:
     assert encode(encoder, {"a": [5, None]}) == [[5, 0], [2, 1]]
 
 
-def test_without_gaps_in_training_there_is_no_flag() -> None:
-    encoder = learn({"a": [1, 2, 4]})
-    assert encode(encoder, {"a": [None, 7]}) == [[2], [7]]
-
-
 def test_one_value_and_gaps_give_a_flag_alone() -> None:
     encoder = learn({"a": ["7", None], "b": [True, None], "c": ["on", None]})
     assert encoder.feature_names == ("a is missing", "b is missing", "c is missing")
@@ -92,12 +87,6 @@ def test_two_levels_need_one_column() -> None:
     assert encode(encoder, {"a": ["f", "m", "?", "x"]}) == [[1], [0], [0], [0]]
 
 
-def test_one_level_and_gaps_need_one_column() -> None:
-    encoder = learn({"a": ["m", "m", None]})
-    assert encoder.feature_names == ("a is missing",)
-    assert encode(encoder, {"a": ["m", None, "x"]}) == [[0], [1], [0]]
-
-
 @pytest.mark.parametrize(
     ("training", "new"),
     [
@@ -138,11 +127,6 @@ def test_dates_by_hand() -> None:
     found = encode(encoder, {"d": ["9.4.2020", "x"]})
     april = [94, 1, 0, math.sin(week), math.cos(week), 0]
     np.testing.assert_allclose(found, [april, [14, 0, 1, 0, 1, 1]], atol=1e-12)
-
-
-def test_the_order_of_day_and_month_is_learned() -> None:
-    encoder = learn({"d": ["12/2/2020", "13/2/2020"]})
-    assert encode(encoder, {"d": ["3/2/2020", "2020-02-14"]}) == [[-9], [2]]
 
 
 def test_that_rows_are_later_than_in_training_is_no_news() -> None:
@@ -250,12 +234,6 @@ def test_any_text_is_encoded_or_refused(
     np.testing.assert_array_equal(again.encode(table, name="new.csv"), matrix)
 
 
-def test_order_and_extra_columns_do_not_matter() -> None:
-    encoder = learn({"a": [1, 2], "b": [3, 4]})
-    new = {"more": [[1], [2]], "b": [30, 40], "y": ["?", "?"], "a": [10, 20]}
-    assert encode(encoder, new) == [[10, 30], [20, 40]]
-
-
 @pytest.mark.parametrize("size", [1, 7, 100])
 def test_batches_and_chunks_give_the_same(size: int) -> None:
     encoder, table = learn(mixed()), pa.table(mixed())
@@ -269,14 +247,6 @@ def test_batches_and_chunks_give_the_same(size: int) -> None:
     assert chunked == encoder
 
 
-def test_no_rows_are_no_rows() -> None:
-    encoder, table = learn(mixed()), pa.table(mixed())
-    width = len(encoder.feature_names)
-    assert encoder.encode(table.slice(0, 0), name="new").shape == (0, width)
-    batch = table.to_batches()[0].slice(0, 0)
-    assert encoder.encode(batch, name="new").shape == (0, width)
-
-
 def test_feature_names_are_unique() -> None:
     encoder = learn(
         {
@@ -288,13 +258,6 @@ def test_feature_names_are_unique() -> None:
     assert encoder.feature_names == (
         *("a", "a is missing", "a is missing (3)", "a is missing (2)"),
     )
-
-
-def test_long_headers_are_cut_in_feature_names() -> None:
-    encoder = learn({"n" * 500 + "1": [1, 2], "n" * 500 + "2": [1, 2]})
-    first, second = encoder.feature_names
-    assert len(first) == 100
-    assert second == f"{first} (2)"
 
 
 def test_the_style_of_a_new_file() -> None:
@@ -394,19 +357,6 @@ def test_roles_that_do_not_fit(roles: Any, text: str) -> None:
         learn({"id": [1, 2], "a": [1, 2]}, **roles)
 
 
-def test_a_target_that_is_no_column() -> None:
-    with pytest.raises(
-        InputError, match=r"no column 'prise' \(target\) \(did you mean"
-    ):
-        TableEncoder.learn(
-            pa.table({"price": [1]}),
-            target="prise",
-            roles=Roles(),
-            style=Style(),
-            name="own.csv",
-        )
-
-
 def many_levels(rows: int = 1200, levels: int = 100) -> tuple[pa.Table, Any, Any]:
     """Return a table whose target is an effect of its level and noise."""
     generator = np.random.default_rng(3)
@@ -453,6 +403,14 @@ def test_no_row_sees_its_own_target(linked: int) -> None:
         same = labels == labels[row]
         assert after[same].tobytes() == before[same].tobytes()
         assert not np.array_equal(after, before)
+
+
+def test_huge_targets_have_finite_means() -> None:
+    table, _, _ = many_levels()
+    huge = table["y"].to_numpy() * 1e306
+    table = table.set_column(1, "y", pa.array(huge))
+    own = learn(table).encode_training(table, name="new", labels=np.arange(1200))
+    assert np.isfinite(own).all()
 
 
 def test_levels_that_mean_nothing_say_nothing() -> None:

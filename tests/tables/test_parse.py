@@ -183,16 +183,6 @@ def test_typed_infinity_is_bad_and_dates_are_no_numbers() -> None:
     assert numbers([datetime.date(2020, 1, 1), None]) == ["bad", None]
 
 
-def test_zero_has_no_sign() -> None:
-    parsed = parse_numbers(pa.array(["-0", "-0.0"]), Style())
-    assert not np.signbit(parsed.values).any()
-
-
-def test_a_failure_beyond_the_first_cells_is_found() -> None:
-    cells = ["1"] * 1000 + ["x", "2"]
-    assert numbers(cells)[-2:] == ["bad", 2.0]
-
-
 @pytest.mark.parametrize(
     ("cells", "texts"),
     [
@@ -325,21 +315,6 @@ def test_timestamps_of_any_unit_agree_with_text(unit: str, zone: str | None) -> 
     )
 
 
-def test_fractions_agree_bit_for_bit() -> None:
-    typed = pa.array([1_600_000_000_123_456_789], pa.timestamp("ns"))
-    text = pa.array(["2020-09-13 12:26:40.123456"])
-    assert (
-        parse_dates(typed, Style()).parsed.values[0]
-        == (parse_dates(text, Style()).parsed.values[0])
-    )
-
-
-@pytest.mark.parametrize("kind", [pa.date32(), pa.date64()])
-def test_typed_dates(kind: Any) -> None:
-    parsed = parse_dates(pa.array([datetime.date(1970, 1, 2), None], kind), Style())
-    np.testing.assert_array_equal(parsed.parsed.values, [86_400.0, np.nan])
-
-
 def test_typed_moments_beyond_the_calendar_are_bad() -> None:
     cells = pa.array([2**62, 0], pa.timestamp("s"))
     parsed = parse_dates(cells, Style()).parsed
@@ -366,10 +341,6 @@ def test_which_of_day_and_month_comes_first(
 ) -> None:
     found = parse_dates(pa.array(texts), Style(), day_first=day_first)
     assert (found.day_first, found.unclear) == (read, unclear)
-
-
-def test_a_learned_order_is_kept() -> None:
-    assert dates(["4/13/2020", "3/4/2020"], order=True) == ["bad", seconds(2020, 4, 3)]
 
 
 def test_parts_by_hand() -> None:

@@ -6,7 +6,6 @@ import itertools
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ import torch
 from calibrant.errors import InputError
 from calibrant.tables import Style, open_source, require_rows
 from calibrant.tables import read as read_module
-from calibrant.tables.wording import close_names, listed, one_line, shortened, shown
 
 
 def put(folder: Path, content: str | bytes, name: str = "own.csv") -> Path:
@@ -65,16 +63,6 @@ def test_what_programs_write_is_read(tmp_path: Path, case: str) -> None:
     path = put(tmp_path, content)
     assert open_source(path).columns == ("a", "b")
     assert rows_of(path) == [row]
-
-
-@pytest.mark.parametrize("name", ["o.csv", "o.CSV", "o.tsv", "o.txt", "o.csv.GZ"])
-def test_the_ending_may_be_in_any_case(tmp_path: Path, name: str) -> None:
-    content = b"a,b\n1,2\n"
-    if name.endswith("GZ"):
-        content = gzip.compress(content[:6]) + gzip.compress(content[6:])
-    path = put(tmp_path, content, name)
-    assert rows_of(path) == [["1", "2"]]
-    assert open_source(str(path)).name == str(path)
 
 
 def test_tokens_in_any_case_are_missing(tmp_path: Path) -> None:
@@ -140,11 +128,6 @@ def test_the_headers_of_pandas_are_read(
     tmp_path: Path, text: str, columns: tuple[str, ...]
 ) -> None:
     assert open_source(put(tmp_path, text)).columns == columns
-
-
-def test_numbers_are_names_if_they_are_expected(tmp_path: Path) -> None:
-    path = put(tmp_path, "2020,2021\n5,6\n")
-    assert open_source(path, expect=["2020"]).columns == ("2020", "2021")
 
 
 @pytest.mark.parametrize("text", ["a,b", "a,b\n", "a,b\n\n \n"])
@@ -227,10 +210,10 @@ FAULTS = {
         SWALLOWED,
     ),
     "NUL": (b"a,b\n1,2\n3,\x004\n", r"own.csv, row 2, column 'b': .* a NUL byte"),
-    "NUL in header": (b"a,b\x00\n" + b"1,2\n" * 9, r"name of column 2, .* NUL"),
+    "NUL in header": (b"a,b\x00\n" + b"1,2\n" * 9, r"names of the columns, .* NUL"),
     "Latin-1": (b"a,b\n1,x\n\nc,gr\xf6\n", r"row 2, column 'b': .* UTF-8.* 0xF6"),
     "cut character": (b"a,b\n1,x\n2,\xc3", r"row 2, column 'b': .* UTF-8.* 0xC3"),
-    "Latin-1 in header": (b"a,gr\xf6\n1,2\n", r"name of column 2, .* byte 0xF6"),
+    "Latin-1 in header": (b"a,gr\xf6\n1,2\n", r"names of the columns, .* byte 0xF6"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), r"in UTF-16\. Save it as CSV UTF-8"),
     "UTF-16 unmarked": ("a,b\n1,2\n".encode("utf-16-le"), r"no text in UTF-8"),
     "Excel": (b"PK\x03\x04....", r"looks like an Excel or zip file"),
@@ -357,16 +340,6 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: Any) -> None:
             action()
 
 
-def test_a_file_that_goes_away(tmp_path: Path) -> None:
-    sources = [open_source(put(tmp_path, b"a\n1\n"))]
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
-    sources.append(open_source(tmp_path / "a.parquet"))
-    for source in sources:
-        Path(source.name).unlink()
-        with pytest.raises(InputError, match=r"cannot be read: .*No such file"):
-            source.read()
-
-
 def test_columns_that_are_not_there(tmp_path: Path) -> None:
     path = put(tmp_path, b"Price,size,rooms\n1,2,3\n")
     source = open_source(path)
@@ -402,12 +375,6 @@ def test_a_damaged_parquet_file(tmp_path: Path, cut: float) -> None:
     pq.write_table(pa.table({"a": list(range(1000)), "b": ["x"] * 1000}), path)
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * cut)] or b"a,b\n")
-    assert "this is no Parquet file, or a damaged one" in message_of(path)
-
-
-def test_a_parquet_file_with_a_senseless_end(tmp_path: Path) -> None:
-    end = b"\x07" * 40
-    path = put(tmp_path, b"PAR1" + end + bytes([40, 0, 0, 0]) + b"PAR1", "a.parquet")
     assert "this is no Parquet file, or a damaged one" in message_of(path)
 
 
@@ -492,14 +459,6 @@ def test_batches_are_numbered(table: Any) -> None:
     assert next(source.batches([])).data.num_rows > 0
 
 
-def test_no_rows_keep_their_types(tmp_path: Path) -> None:
-    pq.write_table(TABLE.slice(0, 0), tmp_path / "a.parquet")
-    for source in (open_source(tmp_path / "a.parquet"), open_source(TABLE.slice(0, 0))):
-        table = source.read(["x", "n"])
-        assert table.num_rows == 0
-        assert table.schema.types == [pa.float64(), pa.int16()]
-
-
 def test_wide_rows_of_parquet_make_small_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -509,13 +468,6 @@ def test_wide_rows_of_parquet_make_small_batches(
     sizes = [batch.data.num_rows for batch in open_source(path).batches()]
     assert sum(sizes) == 1000
     assert max(sizes) <= 100
-
-
-def test_parquet_with_two_columns_of_one_name(tmp_path: Path) -> None:
-    table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["a", "a"])
-    pq.write_table(table, tmp_path / "a.parquet")
-    with pytest.raises(InputError, match=r"a.parquet: columns must have different"):
-        open_source(tmp_path / "a.parquet")
 
 
 def test_a_pandas_frame() -> None:
@@ -546,12 +498,6 @@ def test_a_pandas_frame() -> None:
     assert table["huge"] == ["1" + "0" * 30, "1"]
 
 
-def test_a_frame_with_two_columns_of_one_name() -> None:
-    frame = pd.DataFrame([[1, 2]], columns=[1, "1"])
-    with pytest.raises(InputError, match=r"the table: .* more than one is called '1'"):
-        open_source(frame)
-
-
 def test_a_mapping_of_arrays() -> None:
     data = {
         "list": [1, None],
@@ -570,13 +516,6 @@ def test_a_mapping_of_arrays() -> None:
     assert table.column("series").to_pylist() == [1, 2]
     assert table.column("mixed").to_pylist() == [None, "x"]
     assert table.num_rows == 2
-
-
-def test_a_stream_is_read_as_often_as_one_likes() -> None:
-    reader = pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches())
-    source = open_source(reader)
-    names = ["n", "a.b", "c"]
-    assert source.read(names).equals(source.read(names))
 
 
 class Broken:
@@ -605,38 +544,11 @@ def test_what_is_no_table(table: Any, pattern: str) -> None:
         open_source(table)
 
 
-def test_damage_between_two_batches(tmp_path: Path, monkeypatch: Any) -> None:
-    pq.write_table(TABLE, tmp_path / "a.parquet")
-    source = open_source(tmp_path / "a.parquet")
-
-    def breaks(*_: object, **__: object) -> Iterator[pa.RecordBatch]:
-        yield from TABLE.slice(0, 1).to_batches()
-        raise OSError("Corrupt snappy\ncompressed data")
-
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", breaks)
-    with pytest.raises(InputError, match=r"\(Corrupt snappy compressed data\)"):
-        list(source.batches())
-
-
 def test_names_of_delimiters_are_understood() -> None:
     assert Style(delimiter="Tab").delimiter == "\t"
     assert Style(delimiter="\\t").delimiter == "\t"
     assert Style(delimiter="semicolon").delimiter == ";"
     assert Style(delimiter="~").delimiter == "~"
-
-
-def test_one_token_may_stand_alone() -> None:
-    given: Any = "-999"
-    assert Style(missing=given).missing == ("-999",)
-    numbers: Any = [-1, "x"]
-    assert Style(missing=numbers).missing == ("-1", "x")
-
-
-def test_only_what_is_open_is_filled_in() -> None:
-    style = Style(delimiter=";", missing=("x",))
-    assert style.found(delimiter=",", decimal=",") == Style(
-        delimiter=";", decimal=",", missing=("x",)
-    )
 
 
 @pytest.mark.parametrize(
@@ -659,21 +571,6 @@ def test_only_what_is_open_is_filled_in() -> None:
 def test_wrong_marks_are_refused(options: dict[str, Any], pattern: str) -> None:
     with pytest.raises(InputError, match=pattern):
         Style(**options)
-
-
-def test_the_words_of_a_stranger_are_short_and_on_one_line() -> None:
-    assert shortened("a" * 60) == "a" * 60
-    assert shortened("a" * 61) == "a" * 57 + "..."
-    assert shown("a\nb\x1b[0m") == r"'a\nb\x1b[0m'"
-    assert listed(["a", "b"]) == "'a', 'b'"
-    assert listed([str(i) for i in range(1_500)], 1) == "'0' and 1,499 more"
-    assert one_line("a\n  b.") == "a b"
-
-
-def test_close_names_whatever_the_case() -> None:
-    assert close_names("PRICE", ["size", " price "]) == [" price "]
-    assert close_names("x" * 10_000, ["x" * 9_999]) == ["x" * 9_999]
-    assert close_names("a", ["b"]) == []
 
 
 def test_a_style_loads_neither_torch_nor_pyarrow() -> None:

@@ -81,12 +81,6 @@ def test_other_programs_read_the_same(
     assert [(float(x), s) for x, s in read] == rows
 
 
-def test_many_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write_module, "ROWS", 7)
-    write_table(tmp_path / "o.csv", pa.table({"a": list(range(50))}))
-    assert parsed(tmp_path / "o.csv")[1:] == [[str(i)] for i in range(50)]
-
-
 def test_types_of_all_kinds_have_a_text(tmp_path: Path) -> None:
     table = pa.table(
         {
@@ -152,14 +146,6 @@ def test_without_rows_there_is_a_header(tmp_path: Path, name: str) -> None:
     ):
         pass
     assert names_in(tmp_path) == [name]
-
-
-def test_batches_are_cast_to_the_first(tmp_path: Path) -> None:
-    path = tmp_path / "o.parquet"
-    with TableWriter(path) as writer:
-        writer.write(pa.record_batch({"a": [1.5]}))
-        writer.write(pa.record_batch({"a": [2]}))
-    assert pq.read_table(path).to_pydict() == {"a": [1.5, 2.0]}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
@@ -261,9 +247,3 @@ def test_a_link_keeps_pointing_to_its_file(tmp_path: Path) -> None:
     write_table(tmp_path / "link.csv", pa.table({"a": [1]}), inputs=["x.csv"])
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "a\n1\n"
-
-
-def test_a_long_name_has_room_for_the_hidden_one(tmp_path: Path) -> None:
-    path = tmp_path / f"{'ä' * 120}.csv"
-    write_table(path, pa.table({"a": [1]}))
-    assert names_in(tmp_path) == [path.name]

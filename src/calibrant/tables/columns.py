@@ -71,16 +71,8 @@ Kind = Literal[
 class Found:
     """One unusual thing of one column: where it was first, and how often.
 
-    Parameters
-    ----------
-    what
-        ``"bad"``, ``"unknown"``, ``"outside"`` or ``"missing"``.
-    column, name, count
-        The column, its file, and how many rows have it.
-    row, cell
-        The first of these rows, from 1, and what stands there.
-    detail
-        What was expected, or what was done.
+    ``what`` is ``"bad"``, ``"unknown"``, ``"outside"`` or ``"missing"``, and ``detail``
+    what was expected or what was done.
     """
 
     what: str
@@ -168,19 +160,10 @@ row 12 (97).
 
 @dataclass(frozen=True)
 class Reading:
-    """One batch on its way into the matrix.
+    """One batch on its way into the matrix, and where unusual things are written down.
 
-    Parameters
-    ----------
-    name, first_row, style
-        Of the file; the number of the batch's first row; how its text is written.
-    strict
-        Whether a bad cell is an error.
-    findings
-        Where unusual things are written down; None forgets them.
-    outside, used
-        Shape ``(n,)``: rows outside the range of training, marked by each column;
-        rows whose unusual things count, None for all.
+    ``outside`` are the rows outside the range of training, marked by each column;
+    ``used`` are those that count, None for all.
     """
 
     name: str
@@ -261,21 +244,10 @@ def part_values(part: str, seconds: FloatArray, *, first: float) -> FloatArray:
 class ValueRule:
     """Numbers, truth values or dates: the value, and whether it was missing.
 
-    Parameters
-    ----------
-    kind
-        What the cells are.
-    low, high
-        The range in training; of dates in seconds since 1970.
-    fill
-        What a missing value becomes: the median, or the more common truth value.
-    flag
-        Whether a 0/1 column says which values are missing.
-    parts
-        The features of a date, from :data:`PARTS` and in its order. Otherwise one
-        empty text for the value itself, or nothing if training saw only one value.
-    day_first
-        How the date 3/4/2020 is read.
+    The range is that of training, of dates in seconds since 1970. ``flag`` asks for a
+    0/1 column of missing values. ``parts`` are the features of a date, from
+    :data:`PARTS` and in its order; otherwise one empty text for the value itself, or
+    nothing if training saw only one value.
     """
 
     kind: Literal["number", "boolean", "date"]
@@ -357,16 +329,8 @@ _Codes = npt.NDArray[np.int64]
 class CategoryRule:
     """One column of 0 and 1 for each level; one in all if there are two.
 
-    Parameters
-    ----------
-    levels
-        The texts that have a column each, the most common first.
-    rare
-        Texts that training saw too seldom; they count as "other".
-    other
-        Whether "other" has a column: unknown levels go there, too.
-    missing
-        Whether missing cells have a column.
+    ``rare`` are texts that training saw too seldom: they count as "other", as do
+    unknown ones. ``other`` and ``missing`` say whether these have a column.
     """
 
     levels: tuple[str, ...]
@@ -429,17 +393,9 @@ class TargetRule:
     """The mean target of a level, for categories with more levels than columns.
 
     The mean is pulled towards that of all rows by as much as levels of that size differ
-    by chance; a second column says how little that is. Training rows must be encoded
-    without their own targets: see :meth:`TableEncoder.encode_training`.
-
-    Parameters
-    ----------
-    means, shares, levels
-        The smoothed mean of each level, and how much of it is the level's own.
-    prior
-        The mean of all rows, for unknown levels and missing cells.
-    flag
-        Whether a 0/1 column says which values are missing.
+    by chance (``shares`` are what is left of it, and a second column). ``prior`` is the
+    mean of all rows. Training rows must be encoded without their own targets: see
+    :meth:`TableEncoder.encode_training`.
     """
 
     means: tuple[float, ...]
@@ -462,38 +418,29 @@ class TargetRule:
     def learn(
         cls, cells: pa.Array, y: FloatArray, levels: tuple[str, ...], style: Style
     ) -> "TargetRule":
-        """Learn the means of levels from the rows whose target is not NaN.
-
-        Parameters
-        ----------
-        cells, y
-            The column and the targets, both of n rows.
-        levels
-            The texts that have a mean of their own.
-        style
-            How the text is written.
-        """
+        """Learn the means of levels from the rows whose target is not NaN."""
         codes = _row_codes(cells, levels, style)
         known = ~np.isnan(y)
         own = known & (codes >= 0)
-        prior = float(y[known].mean()) if known.any() else 0.0
-        counts = np.bincount(codes[own], minlength=len(levels)).astype(np.float64)
-        sums = np.bincount(codes[own], weights=y[own] - prior, minlength=len(levels))
-        means = sums / np.maximum(counts, 1)
-        total, seen = counts.sum(), (counts > 0).sum()
+        # In units of the largest, so that no square is infinite.
+        scale = float(np.abs(y[known]).max(initial=0.0)) or 1.0
+        prior = float((y[known] / scale).mean()) if known.any() else 0.0
+        rest, codes_own = y[own] / scale - prior, codes[own]
+        counts = np.bincount(codes_own, minlength=len(levels)).astype(np.float64)
+        means = np.bincount(codes_own, weights=rest, minlength=len(levels))
+        means /= np.maximum(counts, 1)
         # Variance within and between levels, by moments (one-way random effects).
-        within = ((y[own] - prior - means[codes[own]]) ** 2).sum() / max(
-            total - seen, 1
-        )
+        total, seen = counts.sum(), (counts > 0).sum()
+        within = ((rest - means[codes_own]) ** 2).sum() / max(total - seen, 1)
         spread = total - (counts**2).sum() / max(total, 1)
         between = (counts * means**2).sum() - (seen - 1) * within
         between = max(between / spread, 0.0) if spread > 0 else 0.0
         shares = counts * between / np.maximum(counts * between + within, 1e-300)
         return cls(
-            means=tuple((prior + shares * means).tolist()),
+            means=tuple((scale * (prior + shares * means)).tolist()),
             shares=tuple(shares.tolist()),
             levels=levels,
-            prior=prior,
+            prior=scale * prior,
             flag=bool((codes == _NOTHING).any()),
         )
 
@@ -533,7 +480,8 @@ def _row_codes(
     codes = np.where(seldom & (codes == _UNKNOWN), len(levels), codes)
     absent = places(pc.utf8_lower(keys), style.tokens) != _UNKNOWN
     codes = np.append(np.where(absent, _NOTHING, codes), _NOTHING)
-    return codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
+    rows: _Codes = codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
+    return rows
 
 
 def _canonical(texts: pa.Array) -> pa.Array:
@@ -630,14 +578,7 @@ def damaged(what: str) -> InputError:
 def restored(kind: Any, content: Any, where: str) -> Any:  # noqa: ANN401, C901
     """Build a value of a type from untrusted JSON, or raise the error of a damaged one.
 
-    Parameters
-    ----------
-    kind
-        A dataclass, a tuple of one type, a union, a literal, or a plain type.
-    content
-        What :mod:`json` has read.
-    where
-        What it stands for, named in errors.
+    The type is a dataclass, a tuple of one type, an optional one, a literal, or plain.
     """
     options, origin = get_args(kind), get_origin(kind)
     if type(None) in options:

@@ -52,20 +52,10 @@ _COUNTER = "; another whole number in every row: --drop it if it is an identifie
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A column of the training rows.
+    """A column of the training rows: a plain array of shape ``(n,)``, and its style.
 
-    Parameters
-    ----------
-    name
-        Of the column.
-    cells
-        A plain array of shape ``(n,)``.
-    style
-        How its text is written.
-    rows
-        The rows' numbers in the file, shape ``(n,)``; None counts from 1.
-    y
-        The targets, shape ``(n,)``; None if they are no numbers.
+    ``rows`` are their numbers in the file, None counts from 1; ``y`` are the targets,
+    None if they are no numbers.
     """
 
     name: str
@@ -395,10 +385,8 @@ def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
 def _means(sample: Sample, y: FloatArray, hint: str) -> Column:
     """Use the mean target of each level, where there are too many for columns."""
     counts = sample.common(MOST_MEANS)
-    levels = tuple(
-        text for text in counts if counts[text] > 1 and len(text) <= LONGEST_LEVEL
-    )
-    if not levels:
+    levels = tuple(text for text in counts if len(text) <= LONGEST_LEVEL)
+    if max((counts[text] for text in levels), default=1) < 2:
         reason = f"{sample.different:,} different texts, none of them in 2 rows"
         return sample.left_out("text", f"{reason}{hint}")
     rule = TargetRule.learn(sample.cells, y, levels, sample.style)

@@ -29,15 +29,7 @@ UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True)
 class Parsed:
-    """What the cells of a column mean.
-
-    Parameters
-    ----------
-    values
-        Shape ``(n,)``; NaN where a cell is missing or bad.
-    bad
-        Shape ``(n,)``: cells that are there but do not fit; None if all do.
-    """
+    """Values ``(n,)``, NaN where a cell is missing or bad; which are bad, if any is."""
 
     values: FloatArray
     bad: BoolArray | None
@@ -316,17 +308,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 @dataclass(frozen=True)
 class Dates:
-    """Moments, and in which order day and month were read where it matters.
-
-    Parameters
-    ----------
-    parsed
-        Seconds since 1970 in UTC.
-    day_first
-        How 3/4/2020 is read.
-    unclear
-        The other order would have fitted every cell as well.
-    """
+    """Seconds since 1970 in UTC, and how 3/4/2020 is read; unclear if both ways fit."""
 
     parsed: Parsed
     day_first: bool
@@ -492,16 +474,12 @@ def read_times(
 
     Parameters
     ----------
-    column
-        An arrow array or its chunks, of n dates or numbers.
-    time, name
-        Of the column and of its file, for messages.
-    style
-        How the file is written.
+    column, name, style, first_row
+        As for :func:`read_target`.
+    time
+        The name of the column.
     day_first
         How 3/4/2020 is read; None takes what fits more of the cells.
-    first_row
-        The number of the first row; 1 is the one below the header.
 
     Examples
     --------

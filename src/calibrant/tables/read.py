@@ -135,6 +135,7 @@ def _checked_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     double = [
         column for column, count in Counter(clean).items() if count > 1 and column
     ]
+    long = [column for column in clean if len(column) > LONGEST_NAME]
     fault = ""
     if not 0 < len(names) <= MOST_COLUMNS:
         fault = (
@@ -146,21 +147,20 @@ def _checked_names(names: Sequence[str], name: str) -> tuple[str, ...]:
             "columns must have different names, and more than one is called "
             f"{listed(double)}. Rename or remove them."
         )
-    for place, column in enumerate(() if fault else clean, 1):
-        if not column:
-            fault = (
-                f"every column must have a name, and column {place} of {len(names)} "
-                "has none. Name or remove it; if it counts the rows, write the file "
-                "without it (index=False in pandas)."
-            )
-        elif len(column) > LONGEST_NAME:
-            fault = (
-                f"the name of a column may have {LONGEST_NAME:,} characters, and that "
-                f"of column {place} has {len(column):,}: {shown(column)}. Check that "
-                "the first line is the header."
-            )
-        elif no_text := _character(column):
-            fault = f"in the name of column {place}, {no_text}"
+    elif "" in clean:
+        fault = (
+            f"every column must have a name, and column {clean.index('') + 1} of "
+            f"{len(names)} has none. Name or remove it; if it counts the rows, write "
+            "the file without it (index=False in pandas)."
+        )
+    elif long:
+        fault = (
+            f"the name of a column may have {LONGEST_NAME:,} characters, and that of "
+            f"column {clean.index(long[0]) + 1} has {len(long[0]):,}: "
+            f"{shown(long[0])}. Check that the first line is the header."
+        )
+    elif no_text := _character("".join(clean)):
+        fault = f"in the names of the columns, {no_text}"
     if fault:
         raise InputError(f"{name}: {fault}")
     return tuple(clean)
@@ -357,8 +357,8 @@ class _Bytes(io.RawIOBase):
 
     def skip(self, count: int) -> None:
         """Go to where the rows begin, and look at what passes from there on."""
-        while count:
-            count -= len(self.read(min(BLOCK, count)) or b"")
+        while count and (data := self.read(min(BLOCK, count))):
+            count -= len(data)
         self.taken, self.quotes, self._below = 0, 0, True
 
     def readinto(self, buffer: Any) -> int:  # noqa: ANN401

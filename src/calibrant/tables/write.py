@@ -228,8 +228,9 @@ def write_table(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_table(f"{folder}/out.csv", pa.table({"a": [1, 2]}))
     """
-    options = {"neutralize": neutralize, "schema": table.schema}
-    with TableWriter(path, inputs=inputs, **options) as writer:
+    with TableWriter(
+        path, inputs=inputs, neutralize=neutralize, schema=table.schema
+    ) as writer:
         for batch in table.to_batches(max_chunksize=ROWS):
             writer.write(batch)
 

@@ -27,9 +27,8 @@ from calibrant.tables import (
     open_source,
     read_times,
 )
-from calibrant.tables.wording import shown
-from calibrant.tables.wording import amount, written
 from calibrant.tables.columns import Column
+from calibrant.tables.wording import amount, shown, written
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (
