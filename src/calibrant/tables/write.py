@@ -196,18 +196,18 @@ class TableWriter:
 
     def _quoted(self, text: pa.Array) -> pa.Array:
         """Put apostrophes before formulas, and quotes around what needs them."""
-        if self._neutralize:
-            formula = pc.and_not(
-                pc.match_substring_regex(text, _FORMULA),
-                pc.match_substring_regex(text, _NUMBER),
-            )
-            count = pc.sum(formula).as_py() or 0
+        formula = pc.match_substring_regex(text, _FORMULA)
+        if self._neutralize and pc.any(formula).as_py():
+            formula = pc.and_not(formula, pc.match_substring_regex(text, _NUMBER))
+            count = pc.sum(formula).as_py()
             if count and self.example is None:
                 self.example = text.filter(formula)[0].as_py()
             self.neutralized += count
             marked = pc.binary_join_element_wise("'", text, "")
             text = pc.if_else(formula, marked, text)
         special = pc.match_substring_regex(text, rf'["\r\n{self._delimiter}]|^\s|\s$')
+        if not pc.any(special).as_py():
+            return text
         doubled = pc.replace_substring(text, '"', '""')
         quoted = pc.binary_join_element_wise('"', doubled, '"', "")
         return pc.if_else(special, quoted, text)
