@@ -427,8 +427,8 @@ class TargetRule:
         prior = float((y[known] / scale).mean()) if known.any() else 0.0
         rest, codes_own = y[own] / scale - prior, codes[own]
         counts = np.bincount(codes_own, minlength=len(levels)).astype(np.float64)
-        means = np.bincount(codes_own, weights=rest, minlength=len(levels))
-        means /= np.maximum(counts, 1)
+        sums = np.bincount(codes_own, weights=rest, minlength=len(levels))
+        means = sums / np.maximum(counts, 1)
         # Variance within and between levels, by moments (one-way random effects).
         total, seen = counts.sum(), (counts > 0).sum()
         within = ((rest - means[codes_own]) ** 2).sum() / max(total - seen, 1)
