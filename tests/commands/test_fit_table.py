@@ -20,6 +20,7 @@ from calibrant.commands.training import (
     TrainingTable,
     cut_rows,
     read_training_table,
+    without_own_targets,
 )
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
@@ -501,3 +502,26 @@ def test_no_line_where_there_is_none_or_it_is_not_wanted(
     assert done.model.trend is None
     assert ("day" in done.model.encoder.needed) == ("drop" not in options)
     assert ("their last value for every row" in done.accuracy()) == (slope > 0)
+
+
+def test_many_levels_are_learned_without_the_targets_of_their_rows(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(0)
+    level = random.integers(60, size=600)
+    y = 5.0 * random.normal(size=60)[level] + random.normal(size=600)
+    table = {"site": [f"s{n}" for n in level], "x": random.normal(size=600), "y": y}
+    done = fit_table(table, target="y", out=tmp_path / "model", **TINY)
+    assert done.model.encoder.feature_names[0] == "site: mean target"
+    rows = read_training_table(table, "y", None)
+    cut = cut_rows(rows, Roles(), 0.2, seed=0)
+    encoder = done.model.encoder
+    full = encoder.encode(rows.data, name="t")
+    x = without_own_targets(rows, cut, encoder, full, 0)
+    assert (x[cut.held] == full[cut.held]).all()
+    # A row alone in its level has a feature that would be its target.
+    residual = y - full[:, 0]
+    own = np.corrcoef(x[cut.learned, 0], residual[cut.learned])[0, 1]
+    assert own < 0.02
+    again = TableModel.load(tmp_path / "model")
+    assert (again.features(table) == done.model.features(table)).all()

@@ -13,9 +13,8 @@ from bad_input.case import Outcome, run_command
 from bad_input.houses import forecasts, houses
 from calibrant import storage
 from calibrant.commands.table_model import TableModel
-from calibrant.tables.writer import TableWriter
+from calibrant.tables import TableWriter
 from calibrant.training.loop import Trainer
-from calibrant.workflows.table_model import TableModel
 
 FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
@@ -224,7 +223,7 @@ def test_predict_in_the_middle(
 def test_predict_while_the_file_gets_its_name(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrant.tables._pending.PendingFile.keep", ctrl_c)
+    monkeypatch.setattr("calibrant.tables.write.TableWriter._finish", ctrl_c)
     interrupted("predict model houses.csv -o out.csv", place)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from calibrant.metrics.conditional import GroupCalibration
     from calibrant.metrics.scorecard import Measure, Scorecard
-    from calibrant.tables.column import ColumnLine
+    from calibrant.tables.columns import ColumnLine
 
 __all__ = [
     "INTERRUPTED",

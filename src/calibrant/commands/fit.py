@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from calibrant.commands.table_model import TableModel
     from calibrant.metrics.scorecard import Scorecard
     from calibrant.tables import Style
-    from calibrant.tables.column import Column
+    from calibrant.tables.columns import Column
 
 __all__ = ["TableFit", "fit", "fit_table"]
 
@@ -284,6 +284,7 @@ def fit_table(
         labeled = read_labeled(asking, other, seed=seed, progress=progress)
         labeled = training.unseen(labeled, other, rows, cut, roles, x)
         measured_on, how = other.name, "file"
+    x = training.without_own_targets(rows, cut, encoder, x, seed)
     model, notes = training.train(rows, cut, encoder, regressor, command, x, progress)
     notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(

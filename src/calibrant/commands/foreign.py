@@ -20,7 +20,7 @@ from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.estimators.pool import fit_recorded, fresh_recalibrator
 from calibrant.metrics.pit import detect_grid
 from calibrant.tables import Source, TableWriter, read_target
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,7 +23,7 @@ from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
 from calibrant.report.own.contents import OwnReport, Predictions
 from calibrant.tables import Findings, Source, TableEncoder, read_target
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -206,7 +206,7 @@ def read_labeled(
                 batch.data[model.target],
                 target=model.target,
                 name=source.name,
-                style=model.encoder.style_for(source.style),
+                style=model.encoder.style_for(source.style, model.target),
                 first_row=batch.first_row,
             )
             x = model.encoder.encode(

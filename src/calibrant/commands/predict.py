@@ -243,7 +243,7 @@ def predict_table(
     """
     from calibrant.commands.measuring import as_model, as_names, as_numbers, style_notes
     from calibrant.tables import Findings, TableWriter
-    from calibrant.tables._words import amount
+    from calibrant.tables.wording import amount
 
     loaded = as_model(model)
     options = OutputOptions(
@@ -676,7 +676,7 @@ def predict(
 
 
 def _tell(done: TablePrediction, console: Console) -> None:
-    from calibrant.tables._words import amount
+    from calibrant.tables.wording import amount
 
     console.json(done.to_dict())
     console.notes(done.notes)

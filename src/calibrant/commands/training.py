@@ -35,8 +35,7 @@ from calibrant.tables import (
     read_times,
     require_rows,
 )
-from calibrant.tables._errors import shown
-from calibrant.tables._words import amount, written
+from calibrant.tables.wording import amount, shown, written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,6 +54,7 @@ __all__ = [
     "test_source",
     "train",
     "unseen",
+    "without_own_targets",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -327,6 +327,24 @@ def encoded(
     )
     unusual = _only_held(findings, encoder)
     return x, (*rows.notes, *style_notes(rows.source), *unusual)
+
+
+def without_own_targets(
+    rows: TrainingTable, cut: Cut, encoder: TableEncoder, x: Array, seed: int
+) -> Array:
+    """Encode the rows to learn from anew where features are made of targets."""
+    if not encoder.uses_target:
+        return x
+    groups = None if cut.groups is None else cut.groups[cut.learned]
+    x = x.copy()
+    x[cut.learned] = encoder.encode_training(
+        rows.data.take(cut.learned),
+        name=rows.source.name,
+        labels=linked_rows(x[cut.learned], groups),
+        style=rows.source.style,
+        seed=seed,
+    )
+    return x
 
 
 def _only_held(findings: Findings, encoder: TableEncoder) -> list[str]:

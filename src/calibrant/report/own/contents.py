@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.tables.column import ColumnLine
+from calibrant.tables.columns import ColumnLine
 
 __all__ = ["ColumnLine", "Kind", "OwnReport", "Predictions"]
 
