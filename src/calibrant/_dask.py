@@ -18,6 +18,7 @@ __all__ = [
     "SchedulerError",
     "WorkerDiedError",
     "check_address",
+    "connect",
     "explained",
     "run_on_dask",
 ]
@@ -91,7 +92,7 @@ def run_on_dask(
 def _results(
     function: Callable[..., Result], jobs: Iterator[Job], address: str, shared: object
 ) -> Iterator[tuple[Job, Result | Exception]]:
-    with contextlib.closing(_connect(address)) as client:
+    with contextlib.closing(connect(address)) as client:
         more = () if shared is None else (_held(client, shared),)
         suspects: list[Job] = []
         for job, outcome in _run(client, function, jobs, address, more):
@@ -212,7 +213,15 @@ def check_address(address: str) -> None:
         ) from None
 
 
-def _connect(address: str) -> "Client":
+def connect(address: str) -> "Client":
+    """Return a client of a Dask scheduler that has workers, or say what lacks.
+
+    Parameters
+    ----------
+    address
+        Of the scheduler, as ``"tcp://host:8786"``.
+    """
+    check_address(address)
     try:
         client = _client(address)
     except (OSError, ValueError, TypeError, ImportError) as error:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from calibrant.benchmark.records import LEVELS, Cell, Record
+from calibrant.paper.ledger import LEVELS, Cell, Record
 
 __all__ = ["at", "five", "folds", "pair", "record"]
 

@@ -18,8 +18,8 @@ from calibrant.cli._options import (
 from calibrant.cli._voice import Voice
 
 if TYPE_CHECKING:
-    from calibrant.benchmark.plan import Plan
-    from calibrant.workflows.reproduce import Reproduction
+    from calibrant.paper.plan import Plan
+    from calibrant.paper.reproduce import Reproduction
 
 __all__ = ["reproduce"]
 
@@ -48,7 +48,7 @@ def reproduce(
         Path | None, typer.Option(help="A plan in TOML instead; see --print-plan.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for ledger, tables, figures and report.")
+        Path, typer.Option(help="Folder for results, tables, figures and report.")
     ] = Path("reproduction"),
     only: Annotated[
         Many, typer.Option(help="Leave all data sets of the plan out but these.")
@@ -205,7 +205,7 @@ def _chosen_plan(
     options: Mapping[str, object],
 ) -> "Plan":
     """Return the plan of a file, of the options, or of a profile."""
-    from calibrant.workflows.plans import choose_plan
+    from calibrant.paper.plan import choose_plan
 
     name = None if profile is None else profile.value
     return choose_plan(name, plan, options, only=only or (), seed=seed)
@@ -220,13 +220,14 @@ def _reproduce(
 ) -> None:
     import os
 
-    from calibrant.workflows import reproduce as work
+    from calibrant import paper
 
     workers, scheduler = runners
-    done = work.reproduce(
+    done = paper.reproduce(
         plan,
         out,
-        workers=work.Workers(workers or os.cpu_count() or 1, scheduler),
+        workers=workers or (1 if scheduler else os.cpu_count() or 1),
+        scheduler=scheduler,
         resume_from=resume_from,
         progress=not voice.silent,
     )
@@ -234,15 +235,15 @@ def _reproduce(
 
 
 def _report(out: Path, voice: Voice) -> None:
-    from calibrant.workflows import reproduce as work
+    from calibrant import paper
 
-    _show(work.report(out), voice)
+    _show(paper.report(out), voice)
 
 
 def _show(done: "Reproduction", voice: Voice) -> None:
     from rich.console import Console
 
-    from calibrant.workflows.screen import screen
+    from calibrant.paper.screen import screen
 
     voice.json(
         {

@@ -17,9 +17,9 @@ from calibrant._dask import (
     WorkerDiedError,
     check_address,
     explained,
+    run_on_dask,
 )
 from calibrant._progress import Bar
-from calibrant.benchmark.schedulers import run_jobs
 from calibrant.tables._errors import listed
 from calibrant.tables._words import amount
 from calibrant.workflows._folder_ledger import LEDGER, FolderLedger, Made, signature
@@ -154,7 +154,11 @@ def predict_files(
         # Once somebody is there to make them again, and before anybody does.
         clear = partial(_clear_former, ledger, list(sources), out, done)
         handed = _handed_out(jobs, begun, clear)
-        results = run_jobs(function, handed, scheduler=scheduler)
+        results = (
+            _here(function, handed)
+            if scheduler is None
+            else run_on_dask(function, handed, address=scheduler)
+        )
         with contextlib.closing(results):  # type: ignore[type-var]
             for count, (job, outcome) in enumerate(results, 1):
                 _take(job, outcome, begun, ledger, done)
@@ -165,6 +169,18 @@ def predict_files(
         told = f"{more:,} more notes are in {LEDGER} beside the predictions."
         done.notes[MOST_NOTES:] = [told]
     return done
+
+
+def _here(
+    function: Callable[[FileJob], Mapping[str, Any]], jobs: Iterator[FileJob]
+) -> Iterator[tuple[FileJob, Mapping[str, Any] | Exception]]:
+    """Run jobs in this process, one after another."""
+    for job in jobs:
+        try:
+            outcome: Mapping[str, Any] | Exception = function(job)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the rest goes on
+            outcome = error
+        yield job, outcome
 
 
 def _clear_former(
