@@ -10,6 +10,7 @@ from calibrant.paper.figures import curves_figure, sweep_figure, write_figures
 from calibrant.paper.ledger import LEVELS, Cell, Record
 from calibrant.paper.settings import settings
 from calibrant.paper.statistics import by_arm
+from page_records import measured
 
 SWEEP = (0.0, 1.0, 5.0, 20.0)
 
@@ -21,28 +22,15 @@ def _record(cell: Cell, *, rows: int = 40, lift: int = 0) -> Record:
         (count / rows - each / LEVELS) ** 2
         for each, count in zip(level, curve, strict=True)
     )
-    return Record(
-        cell=cell,
+    return measured(
+        cell,
         train_rows=4 * rows,
         test_rows=rows,
         calibration_error=error,
         floor=100 * (LEVELS**2 - 1) / (6 * LEVELS * rows),
-        randomized_calibration_error=error,
-        spread_calibration_error=error,
-        mean_calibration_error=error,
         rmse=1 + 0.01 * cell.strength,
         nll=2 - 0.01 * cell.strength + 0.1 * cell.repeat,
-        crps=0.5,
-        sharpness=0.8,
-        coverage=0.9,
         curve=curve,
-        seed=cell.repeat,
-        stack="1",
-        threads=1,
-        versions="torch 2",
-        host="a machine",
-        seconds=1.0,
-        finished="2026-01-01T00:00:00+00:00",
     )
 
 

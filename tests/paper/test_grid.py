@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from calibrant.errors import InputError
 from calibrant.paper.grid import Column, Entry, Grid, to_csv, to_latex, to_markdown
 
 
@@ -76,16 +75,3 @@ def test_without_groups_there_is_one_heading() -> None:
     plain = Grid(name="plain", title="T", caption="C", columns=(Column("a"),), rows=())
     assert "multicolumn" not in to_latex(plain)
     assert to_csv(plain).count("\n") == 1
-
-
-def test_each_row_must_fill_each_column() -> None:
-    with pytest.raises(
-        InputError, match=r"each row of 'bad' needs 2 entries.*row 0 has 1"
-    ):
-        Grid(
-            name="bad",
-            title="",
-            caption="",
-            columns=(Column("a"), Column("b")),
-            rows=((Entry("1"),),),
-        )

@@ -6,38 +6,13 @@ from calibrant.paper.claims import verdicts
 from calibrant.paper.ledger import Cell, Record
 from calibrant.paper.statistics import by_arm
 from calibrant.paper.tables import arm_overview, error_overview, verdict_overview
-
-
-def record(cell: Cell, error: float) -> Record:
-    return Record(
-        cell=cell,
-        train_rows=80,
-        test_rows=20,
-        calibration_error=error,
-        floor=16.6,
-        randomized_calibration_error=error,
-        spread_calibration_error=error,
-        mean_calibration_error=error,
-        rmse=1.0,
-        nll=1.0,
-        crps=0.5,
-        sharpness=1.0,
-        coverage=0.9,
-        curve=tuple(range(1, 21)),
-        seed=0,
-        stack="",
-        threads=1,
-        versions="",
-        host="",
-        seconds=1.0,
-        finished="",
-    )
+from page_records import measured
 
 
 def arm(error: float, **changes: object) -> list[Record]:
     cell = Cell(data="yacht", network="mc_dropout")
     cells = (replace(cell, fold=fold, **changes) for fold in range(5))  # type: ignore[arg-type]
-    return [record(each, error) for each in cells]
+    return [measured(c, calibration_error=error, floor=16.6, nll=1.0) for c in cells]
 
 
 BASE = arm(40.0)

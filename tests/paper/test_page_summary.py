@@ -36,7 +36,7 @@ def test_words_compare_in_the_setting_nearest_to_the_paper() -> None:
         for r in records
     ]
     (effect,) = effects(settings(by_arm(others + records)))
-    assert effect.error == (10.0, 5.0)
+    assert effect.means("calibration_error") == (10.0, 5.0)
 
 
 def test_tiles_take_the_median_and_count_verdicts() -> None:

@@ -15,7 +15,6 @@ from calibrant.paper.published import (
     agreement,
     likely_cause,
     lookup,
-    paper_arm,
     side_by_side,
     tolerance,
 )
@@ -28,37 +27,14 @@ from calibrant.paper.statistics import (
     compare,
     over_sets,
 )
+from page_records import measured
 
 
 def record(cell: Cell, **numbers: float) -> Record:
     """A record of a set with 20 test rows whose curve is the diagonal."""
-    values: dict[str, float] = {
-        "calibration_error": 5.0,
-        "floor": 1.0,
-        "randomized_calibration_error": 4.0,
-        "spread_calibration_error": 8.0,
-        "mean_calibration_error": 8.0,
-        "rmse": 1.0,
-        "nll": 1.0,
-        "crps": 0.5,
-        "sharpness": 1.0,
-        "coverage": 0.9,
-        "seconds": 2.0,
-    }
-    values |= numbers
-    return Record(
-        cell=cell,
-        train_rows=80,
-        test_rows=20,
-        curve=tuple(range(1, LEVELS + 1)),
-        seed=1,
-        stack="all",
-        threads=1,
-        versions="-",
-        host="-",
-        finished="2026-01-01T00:00:00Z",
-        **values,  # type: ignore[arg-type]
-    )
+    curve = tuple(range(1, LEVELS + 1))
+    values = {"floor": 1.0, "seconds": 2.0, "nll": 1.0} | numbers
+    return measured(cell, train_rows=80, test_rows=20, curve=curve, **values)
 
 
 def cells(repeats: int, folds: int = 5, **parts: object) -> list[Cell]:
@@ -219,12 +195,12 @@ def paper_run(factor: float = 1.0, shift: float = 0.0) -> list[Record]:
         for training in ("base", "qr"):
             numbers = {}
             for metric in ("calibration_error", "rmse", "nll"):
-                number = lookup(data, model.column(training), metric)
+                number = lookup(data, MC_DROPOUT, training, "none", metric)
                 assert number is not None
                 numbers[metric] = number.mean
             numbers["rmse"] *= factor
             numbers["nll"] += shift
-            arm = paper_arm(data, model.column(training))
+            arm = model.arm(data, training)
             records += [
                 record(Cell(**dataclasses.asdict(arm), fold=fold), **numbers)
                 for fold in range(5)
@@ -258,7 +234,8 @@ def test_a_cause_fits_the_number_that_it_stands_beside() -> None:
     def cause(
         data: str, difference: float, *, metric: str = "nll", column: str = "base"
     ) -> str:
-        number = lookup(data, Model(MC_DROPOUT).column(*column.split()), metric)
+        training, after = (column + " none").split()[:2]
+        number = lookup(data, MC_DROPOUT, training, after, metric)
         assert number is not None
         return likely_cause(number, epochs=100, difference=difference)
 
@@ -276,7 +253,7 @@ def test_a_cause_fits_the_number_that_it_stands_beside() -> None:
 
 
 def test_ensembles_that_fit_better_do_not_overfit_more() -> None:
-    number = lookup("fish", Model(ENSEMBLE).column(), "nll")
+    number = lookup("fish", ENSEMBLE, "base", "none", "nll")
     assert number is not None
     assert "overfit more" in likely_cause(number, epochs=100, difference=0.5)
     assert likely_cause(number, epochs=100, difference=-0.5) == UNEXPLAINED
@@ -284,7 +261,7 @@ def test_ensembles_that_fit_better_do_not_overfit_more() -> None:
 
 
 def test_tolerance_of_the_error_uses_both_deviations() -> None:
-    number = lookup("airfoil", Model(MC_DROPOUT).column(), "calibration_error")
+    number = lookup("airfoil", MC_DROPOUT, "base", "none", "calibration_error")
     assert number is not None
     ours = Spread(30.0, 2.0)
     assert tolerance(number, ours, repeats=5) == pytest.approx(
@@ -296,5 +273,5 @@ def test_tolerance_of_the_error_uses_both_deviations() -> None:
 
 
 def test_year_has_its_own_split() -> None:
-    arm = paper_arm("year_msd", Model(MC_DROPOUT).column("qr"))
+    arm = Model(MC_DROPOUT).arm("year_msd", "qr")
     assert (arm.split, arm.folds, arm.strength) == ("fixed", 1, 20.0)

@@ -20,7 +20,6 @@ from calibrant.paper.published import (
     PAPER_DATA,
     Model,
     lookup,
-    paper_arm,
 )
 from calibrant.paper.statistics import Arm, by_arm
 from calibrant.paper.tables import (
@@ -35,33 +34,20 @@ from calibrant.paper.tables import (
     verdict_sets_grid,
     write_grids,
 )
+from page_records import measured
 
 
 def record(cell: Cell, error: float, nll: float = 1.0) -> Record:
     noise = np.random.default_rng([cell.repeat, cell.fold, int(cell.strength)])
     wobble = 1 + 0.01 * noise.normal()
-    return Record(
-        cell=cell,
+    return measured(
+        cell,
         train_rows=80,
         test_rows=20,
         calibration_error=error * wobble,
         floor=1.5,
-        randomized_calibration_error=error * wobble,
-        spread_calibration_error=8.0,
-        mean_calibration_error=8.0,
-        rmse=1.0,
         nll=nll,
-        crps=0.5,
-        sharpness=1.0,
-        coverage=0.9,
         curve=(20,) * LEVELS,
-        seed=1,
-        stack="all",
-        threads=1,
-        versions="-",
-        host="-",
-        seconds=1.0,
-        finished="2026-01-01T00:00:00Z",
     )
 
 
@@ -85,7 +71,7 @@ def run(arms: Iterable[Arm], repeats: int = 2) -> list[Record]:
 
 def paper_run(data: Iterable[str], *models: Model) -> list[Record]:
     return run(
-        paper_arm(name, model.column(training, after), epochs=model.epochs)
+        model.arm(name, training, after)
         for name in data
         for model in models
         for training in ("base", "qr")
@@ -112,7 +98,7 @@ def records() -> list[Record]:
 def test_ours_stand_beside_theirs(records: list[Record]) -> None:
     first, second, third, fourth = paper_tables(by_arm(records))
     row = row_of(first, "Concrete")
-    printed = lookup("concrete", Model(MC_DROPOUT).column(), "calibration_error")
+    printed = lookup("concrete", MC_DROPOUT, "base", "none", "calibration_error")
     assert printed is not None
     assert row["Calibration error", "base, paper"].text == "58.75 ± 8.31"
     assert row["Calibration error", "base, paper"].value == printed.mean
@@ -181,14 +167,15 @@ def test_a_model_that_was_not_run_has_no_counts() -> None:
     dropout, ensemble = grid.rows
     assert [entry.text for entry in ensemble[1:]] == ["not run"] * 5
     assert [entry.text for entry in dropout[1:4]] == ["1", "0 of 1", "0 of 1"]
-    base = run([paper_arm("fish", Model(MC_DROPOUT).column())])
+    base = run([Model(MC_DROPOUT).arm("fish")])
     texts = [entry.text for entry in agreement_grid(by_arm(base)).rows[0][1:]]
     assert texts[2:4] == ["not run", "not run"]
 
 
 def test_rows_of_two_numbers_of_folds_differ() -> None:
-    arm = paper_arm("fish", Model(MC_DROPOUT).column())
-    grid = arm_grid(by_arm(run([arm, dataclasses.replace(arm, folds=2)])))
+    arm = Model(MC_DROPOUT).arm("fish")
+    records = run([arm, dataclasses.replace(arm, folds=2)])
+    grid = arm_grid(by_arm(records), shuffled=False)
     heads = [column.title for column in grid.columns]
     assert {row[heads.index("Folds")].text for row in grid.rows} == {"5", "2"}
     shuffled = [

@@ -16,10 +16,10 @@ from calibrant.paper.published import (
     PAPER_DATA,
     PAPER_REGULARIZER,
     Model,
-    paper_arm,
     paper_texts,
 )
 from calibrant.paper.statistics import Arm
+from page_records import measured
 
 NINE = PAPER_DATA[:9]
 Numbers = Callable[[Arm], dict[str, float]]
@@ -44,20 +44,8 @@ def record(cell: Cell, numbers: dict[str, float], noise: np.random.Generator) ->
     values["nll"] += fold + 0.01 * noise.normal()
     values["randomized_calibration_error"] = values["calibration_error"]
     gap = math.sqrt(values["calibration_error"]) / 10
-    return Record(
-        cell=cell,
-        train_rows=800,
-        test_rows=200,
-        curve=tuple(round(200 * min(1, j / LEVELS + gap)) for j in range(1, 21)),
-        seed=1,
-        stack="all",
-        threads=1,
-        versions="-",
-        host="-",
-        seconds=1.0,
-        finished="2026-01-01T00:00:00Z",
-        **values,  # type: ignore[arg-type]
-    )
+    curve = tuple(round(200 * min(1, j / LEVELS + gap)) for j in range(1, 21))
+    return measured(cell, train_rows=800, test_rows=200, curve=curve, **values)
 
 
 def run(arms: Iterable[Arm], numbers: Numbers, *, repeats: int = 2) -> list[Record]:
@@ -76,7 +64,7 @@ def paper_arms(
     epochs: int = 100,
 ) -> list[Arm]:
     return [
-        paper_arm(name, Model(network).column(training, after), epochs=epochs)
+        Model(network, epochs).arm(name, training, after)
         for name in data
         for network in networks
         for training in ("base", "qr")
@@ -216,7 +204,7 @@ def test_ensembles_at_64_epochs_have_verdicts_of_their_own() -> None:
 
 
 def sweep(data: str, numbers: Numbers, network: str = MC_DROPOUT) -> list[Record]:
-    base = paper_arm(data, Model(network).column())
+    base = Model(network).arm(data)
     arms = [base] + [
         dataclasses.replace(base, regularizer=PAPER_REGULARIZER, strength=strength)
         for strength in (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)

@@ -22,7 +22,6 @@ from calibrant.paper.published import (
     PAPER_REGULARIZER,
     TEXT_EPOCHS,
     Model,
-    PublishedArm,
     paper_arm,
     paper_models,
     paper_says,
@@ -42,18 +41,6 @@ from calibrant.paper.statistics import (
     over_sets,
 )
 
-__all__ = [
-    "Outcome",
-    "Ruling",
-    "Tally",
-    "Verdict",
-    "count_rule",
-    "much_more_rule",
-    "named_rule",
-    "tally",
-    "verdicts",
-]
-
 Outcome = Literal["holds", "does not hold", "within noise", "not run"]
 # Sets that a test over sets needs to reach 5 % at all.
 _FEWEST_SETS = 6
@@ -68,12 +55,12 @@ _RMSE_LIMIT, _NLL_LIMIT = 0.05, 0.1
 # At most one set in five may be clearly the other way in our own questions.
 _OWN_OF_TEN = 8
 _ERROR, _OWN_ERROR = "calibration_error", "randomized_calibration_error"
-_BASE = PublishedArm(MC_DROPOUT)
-# What our default is compared with, by claim.
+_DROPOUT = Model(MC_DROPOUT)
+# Training and recalibration of what our default is compared with, by claim.
 _OTHERS = {
-    "default-base": _BASE,
-    "default-qr": PublishedArm(MC_DROPOUT, "qr"),
-    "default-isotonic": PublishedArm(MC_DROPOUT, "base", ISOTONIC),
+    "default-base": ("base", "none"),
+    "default-qr": ("qr", "none"),
+    "default-isotonic": ("base", ISOTONIC),
 }
 
 
@@ -179,18 +166,7 @@ def tally(comparisons: Sequence[SetComparison]) -> Tally:
 def count_rule(
     comparisons: Sequence[SetComparison], *, of_ten: int, ratio: bool = True
 ) -> Ruling:
-    """Judge "B is lower than A on so many of ten sets".
-
-    Parameters
-    ----------
-    comparisons
-        One for each set that was run.
-    of_ten
-        What is claimed; one clear exception for each missing tenth of the sets is
-        allowed, rounded down.
-    ratio
-        How the test over sets orders sets: see ``over_sets``.
-    """
+    """Judge "B is lower than A on so many of ten sets"."""
     if not comparisons:
         return _not_run()
     counts, over = tally(comparisons), over_sets(comparisons, ratio=ratio)
@@ -217,15 +193,7 @@ def count_rule(
 def named_rule(
     comparisons: Sequence[SetComparison], *, claimed: Literal["lower", "higher"]
 ) -> Ruling:
-    """Judge a claim about sets that the paper names: B is lower (or higher) than A.
-
-    Parameters
-    ----------
-    comparisons
-        One for each of these sets that was run.
-    claimed
-        Which direction.
-    """
+    """Judge a claim about sets that the paper names: B is lower (or higher) than A."""
     if not comparisons:
         return _not_run()
     counts = tally(comparisons)
@@ -247,13 +215,7 @@ def named_rule(
 
 
 def much_more_rule(comparisons: Sequence[SetComparison]) -> Ruling:
-    """Judge "B is much higher than A".
-
-    Parameters
-    ----------
-    comparisons
-        One for each set that was run.
-    """
+    """Judge "B is much higher than A"."""
     if not comparisons:
         return _not_run()
     counts, over = tally(comparisons), over_sets(comparisons, ratio=True)
@@ -443,12 +405,11 @@ def _curve(results: Results, model: Model) -> Judged:
 def _ensemble_error(
     results: Results, model: Model, recalibration: str = "none"
 ) -> Judged:
-    def arms(data: str) -> tuple[Arm, Arm]:
-        both = (model, Model(MC_DROPOUT))
-        b, a = (one.arm(data, "base", recalibration) for one in both)
-        return b, a
-
-    sets = _found(compare_arms(results, *arms(data), _ERROR) for data in PAPER_DATA)
+    what = ("base", recalibration)
+    sets = _found(
+        compare_arms(results, model.arm(d, *what), _DROPOUT.arm(d, *what), _ERROR)
+        for d in PAPER_DATA
+    )
     return sets, much_more_rule(sets)
 
 
@@ -515,13 +476,7 @@ def _strength_error(results: Results, model: Model) -> Judged:
 
 
 def rank_correlations(sweep: Sweep) -> list[float]:
-    """Spearman's correlation of strength and number, for each test fold.
-
-    Parameters
-    ----------
-    sweep
-        Strength to a table; all with the same repeats and folds.
-    """
+    """Spearman's correlation of strength and number, for each test fold."""
     rows = np.array([sweep[strength].independent() for strength in sorted(sweep)])
     found = []
     for fold in range(rows.shape[1]):
@@ -619,7 +574,7 @@ def _own_verdicts(results: Results) -> tuple[Verdict, ...]:
         _verdict(name, "default", None, _judge_default(results, name, defaults))
         for name in _OTHERS
     )
-    usual = paper_arm("", _BASE, shuffled=True).folds
+    usual = paper_arm("", _DROPOUT, shuffled=True).folds
     groups: dict[tuple[str, str, float, int], list[Arm]] = {}
     for arm in shuffled:
         judged = arm.regularizer != NO_REGULARIZER and arm.recalibration == "none"
@@ -641,7 +596,7 @@ def _defaults(shuffled: Sequence[Arm]) -> dict[str, Arm]:
         for arm in shuffled
         if arm.network == "default"
         and arm.recalibration == "out_of_fold"
-        and protocol(arm) == protocol(paper_arm(arm.data, _BASE, shuffled=True))
+        and protocol(arm) == protocol(paper_arm(arm.data, _DROPOUT, shuffled=True))
     ]
     found.sort(key=lambda arm: (arm.data, arm.regularizer != NO_REGULARIZER, arm))
     return {arm.data: arm for arm in reversed(found)}
@@ -653,7 +608,10 @@ def _judge_default(results: Results, name: str, defaults: Mapping[str, Arm]) -> 
     def sets(metric: str) -> Sets:
         return _found(
             compare_arms(
-                results, arm, paper_arm(data, _OTHERS[name], shuffled=True), metric
+                results,
+                arm,
+                paper_arm(data, _DROPOUT, *_OTHERS[name], shuffled=True),
+                metric,
             )
             for data, arm in sorted(defaults.items())
         )

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["curves_figure", "sweep_figure", "write_figures"]
-
 _CURVE_SETS = ("concrete", "protein")
 _SWEEP_SETS = ("concrete", "protein", "year_msd")
 _BASE, _REGULARIZED = COLORS[1], COLORS[0]
@@ -42,23 +40,6 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
     """Write Figures 1 and 2 as SVG and PNG, the same bytes for the same records.
 
     A figure for which nothing was run is left out.
-
-    Parameters
-    ----------
-    results
-        What was measured, by arm.
-    folder
-        Where to write; it is made if it is not there.
-
-    Returns
-    -------
-    list[Path]
-        The files that were written.
-
-    Examples
-    --------
-    >>> write_figures({}, Path("figures"))
-    []
     """
     from matplotlib import rc_context
 
@@ -85,16 +66,6 @@ def curves_figure(results: Results) -> "Figure | None":
     the repeats of each fold: folds that miss on opposite sides cancel in the thick
     line, but not in the paper's error. The bands hold the whole curve of a perfect
     model with probability 95 %, on one fold (light) and on all of them (dark).
-
-    Parameters
-    ----------
-    results
-        What was measured, by arm.
-
-    Returns
-    -------
-    Figure or None
-        None if there is no pair of curves.
     """
     chosen = paper_settings(settings(results))
     pairs = {
@@ -118,16 +89,6 @@ def sweep_figure(results: Results) -> "Figure | None":
     One row for each of concrete, protein and year (without all of them, for the first
     three sets with a sweep), one line for each network. Bars are one standard
     deviation over repeats, or over folds where there is one repeat.
-
-    Parameters
-    ----------
-    results
-        What was measured, by arm.
-
-    Returns
-    -------
-    Figure or None
-        None if no set was run at three strengths or more.
     """
     sweeps: dict[str, list[Setting]] = {}
     for (_, data), setting in paper_settings(settings(results)).items():

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from calibrant.errors import InputError
-
-__all__ = ["Column", "Entry", "Grid", "to_csv", "to_latex", "to_markdown"]
-
 # What LaTeX would take for a command, and letters that its fonts lack.
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -37,38 +33,31 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column.
-
-    Attributes
-    ----------
-    title
-        Heading.
-    group
-        Heading above it, shared with its neighbors; empty for none.
-    numeric
-        Whether its entries have values, so that it sorts by number.
-    """
+    """A column: heading, the heading that it shares, whether it is of numbers."""
 
     title: str
     group: str = ""
     numeric: bool = False
 
 
+def columns(*heads: str) -> tuple[Column, ...]:
+    """Make columns from ``"group: title"`` or ``"title"``, after ``#`` if numeric.
+
+    Examples
+    --------
+    >>> columns("set", "#ours: error")[1]
+    Column(title='error', group='ours', numeric=True)
+    """
+    found = []
+    for head in heads:
+        group, _, title = head.removeprefix("#").rpartition(": ")
+        found.append(Column(title, group, numeric=head.startswith("#")))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One place of a table.
-
-    Attributes
-    ----------
-    text
-        What is printed.
-    value
-        The number behind it, not rounded; None for words and for what is missing.
-    detail
-        More about it, for a tooltip.
-    emphasis
-        Whether it is printed in bold.
-    """
+    """One place of a table: text, exact number, details for a tooltip, bold or not."""
 
     text: str
     value: float | None = None
@@ -79,17 +68,6 @@ class Entry:
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """A table with its title, caption and notes.
-
-    Attributes
-    ----------
-    name
-        For file names.
-    title, caption
-        Above it.
-    columns, rows
-        Each row has one entry for each column.
-    notes
-        Below it.
 
     Examples
     --------
@@ -118,23 +96,9 @@ class Grid:
     rows: tuple[tuple[Entry, ...], ...]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for index, row in enumerate(self.rows):
-            if len(row) != len(self.columns):
-                raise InputError(
-                    f"each row of {self.name!r} needs {len(self.columns)} entries, one "
-                    f"for each column; row {index} has {len(row)}."
-                )
-
 
 def to_markdown(grid: Grid) -> str:
-    """Write a table as Markdown, title, caption and notes included.
-
-    Parameters
-    ----------
-    grid
-        The table.
-    """
+    """Write a table as Markdown, title, caption and notes included."""
     heads = [
         f"{column.group}: {column.title}" if column.group else column.title
         for column in grid.columns
@@ -161,13 +125,7 @@ def _bold(entry: Entry) -> str:
 
 
 def to_latex(grid: Grid) -> str:
-    """Write a table as LaTeX; it needs the packages booktabs and graphicx.
-
-    Parameters
-    ----------
-    grid
-        The table.
-    """
+    """Write a table as LaTeX; it needs the packages booktabs and graphicx."""
     kinds = "".join("r" if column.numeric else "l" for column in grid.columns)
     lines = [
         "% \\usepackage{booktabs,graphicx}",
@@ -222,13 +180,7 @@ def _tex_entry(entry: Entry) -> str:
 
 
 def to_csv(grid: Grid) -> str:
-    """Write a table for machines: one line for each entry, with its raw value.
-
-    Parameters
-    ----------
-    grid
-        The table. ``row`` counts from 0 and ``label`` is the row's first entry.
-    """
+    """Write a table for machines: one line for each entry, with its raw value."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     names = ("row", "label", "group", "column", "text", "value", "detail", "emphasis")

@@ -42,17 +42,6 @@ from calibrant.paper.ledger import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.paper.plan import CONDITIONAL
 from calibrant.recalibration.maps import IsotonicRecalibrator
 
-__all__ = [
-    "MEMBERS",
-    "Job",
-    "data_of",
-    "job_seed",
-    "jobs_of",
-    "run_job",
-    "seed_of",
-    "split_of",
-]
-
 #: Networks of each model.
 MEMBERS = {"mc_dropout": 1, "deep_ensemble": 5}
 # Networks that are trained side by side. Some twenty fill the caches; a larger stack is
@@ -145,17 +134,7 @@ def _folds(
 
 
 def split_of(cell: Cell, rows: int, seed: int) -> Split:
-    """Rows that a cell learns from, and those that it is tested on.
-
-    Parameters
-    ----------
-    cell
-        The cell.
-    rows
-        Rows of its data set.
-    seed
-        Of the plan; each repeat is shuffled in its own way, the same for all models.
-    """
+    """Rows that a cell learns from, and those that it is tested on."""
     return _folds(cell.split, rows, cell.folds, cell.repeat, seed)[cell.fold]
 
 
@@ -166,33 +145,13 @@ def seed_of(*parts: object) -> int:
 
 
 def job_seed(cell: Cell, models: Sequence[Place], seed: int) -> int:
-    """Seed of the job that trains these models of a cell's arm.
-
-    Parameters
-    ----------
-    cell
-        Any of the job.
-    models
-        Repeats and folds of the job, sorted.
-    seed
-        Of the plan.
-    """
+    """Seed of the job that trains these models of a cell's arm."""
     models = list(models)
     return seed_of(seed, cell.data, cell.split, cell.folds, cell.network, models)
 
 
 def jobs_of(cells: Iterable[Cell], done: Collection[Cell], *, seed: int) -> list[Job]:
-    """Cut what is not done yet into jobs, in the order of the cells.
-
-    Parameters
-    ----------
-    cells
-        Those of a plan.
-    done
-        Those that are in the ledger.
-    seed
-        Of the plan.
-    """
+    """Cut what is not done yet into jobs, in the order of the cells."""
     arms: dict[tuple[object, ...], list[Cell]] = {}
     for cell in cells:
         if cell not in done:
@@ -232,17 +191,7 @@ def _stacks(arm: list[Cell], seed: int) -> Iterator[list[Cell]]:
 
 
 def run_job(job: Job, plan_seed: int, threads: int = 1) -> list[Record]:
-    """Train all models of a job and measure each of its cells.
-
-    Parameters
-    ----------
-    job
-        What to train.
-    plan_seed
-        Seed of the plan, which shuffled folds come from.
-    threads
-        Threads of torch; small networks gain little by more than one.
-    """
+    """Train all models of a job and measure each of its cells."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

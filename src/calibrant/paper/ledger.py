@@ -17,18 +17,6 @@ from typing import Any, Self, get_type_hints
 from calibrant.errors import InputError
 from calibrant.files import replace_file
 
-__all__ = [
-    "CHOICES",
-    "LEVELS",
-    "NO_REGULARIZER",
-    "Cell",
-    "Ledger",
-    "LedgerError",
-    "Record",
-    "read_csv",
-    "write_csv",
-]
-
 #: Levels of the paper's calibration error, j / 20 for j = 1 ... 20.
 LEVELS = 20
 #: The regularizer of a cell whose strength is 0.
@@ -221,13 +209,7 @@ class Ledger:
         self._lock.release()
 
     def add(self, records: Iterable[Record]) -> int:
-        """Add records, all or none, and return how many were new.
-
-        Parameters
-        ----------
-        records
-            Finished cells, without NaN. A cell that is there stays as it was.
-        """
+        """Add records, all or none, and return how many were new."""
         found: dict[Cell, Record] = {}
         for record in records:
             found.setdefault(record.cell, record)

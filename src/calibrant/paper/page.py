@@ -32,8 +32,6 @@ from calibrant.report._html import (
     write_text,
 )
 
-__all__ = ["chart_data", "claim_cards", "grid_view", "how_it_ran", "write_page"]
-
 _OWN = Path(__file__).parent / "templates"
 _TABLE_SCRIPTS = ("look.js", "tables.js")
 _CHART_SCRIPTS = ("charts.js", "curves.js", "sweep.js", "start.js")
@@ -76,27 +74,6 @@ def write_page(
     """Write the report as one HTML file that holds all that it needs.
 
     The same input gives the same bytes. What was not run is said where it would stand.
-
-    Parameters
-    ----------
-    path
-        The file; folders above it are made.
-    records
-        What was measured, in any order.
-    grids
-        The tables, in their order.
-    verdicts
-        On claims and questions; those of one claim make one card.
-    errata
-        Of the paper.
-    about
-        More about the run, by name: a short text, or one of several lines (such as
-        the plan), which can be unfolded.
-
-    Returns
-    -------
-    Path
-        The file that was written.
     """
     known = sorted(records, key=lambda record: record.cell)
     every = settings(by_arm(known))
@@ -158,13 +135,7 @@ def _code(data: str, *, charting: bool) -> Json:
 
 
 def chart_data(every: Sequence[Setting]) -> Json:
-    """Return all that the charts draw, in plain lists and numbers.
-
-    Examples
-    --------
-    >>> chart_data([])["settings"]
-    []
-    """
+    """Return all that the charts draw, in plain lists and numbers."""
     rows = {n for setting in every for n in (setting.fold_rows, setting.all_rows)}
     networks: dict[str, list[Json]] = {}
     for setting in compared_settings(every):
@@ -271,13 +242,7 @@ def _effect(setting: Setting) -> list[Json]:
 
 
 def claim_cards(verdicts: Iterable[Verdict]) -> list[Json]:
-    """Gather the verdicts on one claim into one card, in the order of first mention.
-
-    Examples
-    --------
-    >>> claim_cards([])
-    []
-    """
+    """Gather the verdicts on one claim into one card, in the order of first mention."""
     cards: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
         cards.setdefault(verdict.claim, []).append(verdict)
@@ -318,13 +283,7 @@ def _verdict(verdict: Verdict) -> Json:
 
 
 def grid_view(grid: Grid) -> Json:
-    """Arrange a table: groups of columns, and classes for numbers and group edges.
-
-    Examples
-    --------
-    >>> grid_view(Grid(name="a", title="A", caption="", columns=(), rows=()))["rows"]
-    []
-    """
+    """Arrange a table: groups of columns, and classes for numbers and group edges."""
     # The first column stays in view, so that its head must be one column wide.
     heads = [(column.group, [column]) for column in grid.columns[:1]]
     heads += [
@@ -369,13 +328,7 @@ def grid_view(grid: Grid) -> Json:
 
 
 def how_it_ran(records: Sequence[Record]) -> list[tuple[str, str]]:
-    """List size, seeds, versions, hardware and time of a run.
-
-    Examples
-    --------
-    >>> how_it_ran([])
-    [('Cells', 'none yet')]
-    """
+    """List size, seeds, versions, hardware and time of a run."""
     if not records:
         return [("Cells", "none yet")]
 

@@ -15,16 +15,6 @@ from calibrant.errors import InputError
 from calibrant.paper.ledger import CHOICES, NO_REGULARIZER, Cell
 from calibrant.regularizers import REGULARIZERS, STRENGTHS
 
-__all__ = [
-    "CONDITIONAL",
-    "PROFILES",
-    "Plan",
-    "Study",
-    "choose_plan",
-    "profile",
-    "read_plan",
-]
-
 #: The paper's regularizer within groups of predicted spread and mean.
 CONDITIONAL = "conditional"
 

@@ -3,64 +3,19 @@
 import csv
 import math
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
-from calibrant.errors import InputError
 from calibrant.paper.ledger import NO_REGULARIZER
 from calibrant.paper.statistics import Arm, Results, Spread
-
-__all__ = [
-    "ENSEMBLE",
-    "ISOTONIC",
-    "MC_DROPOUT",
-    "PAPER_DATA",
-    "PAPER_REGULARIZER",
-    "PAPER_STRENGTH",
-    "TEXT_EPOCHS",
-    "UNEXPLAINED",
-    "Agreement",
-    "Count",
-    "Erratum",
-    "Model",
-    "PublishedArm",
-    "PublishedNumber",
-    "SideBySide",
-    "agreement",
-    "count",
-    "errata",
-    "likely_cause",
-    "lookup",
-    "paper_arm",
-    "paper_models",
-    "paper_says",
-    "paper_texts",
-    "published",
-    "side_by_side",
-    "starred",
-    "tolerance",
-]
 
 MC_DROPOUT, ENSEMBLE = "mc_dropout", "deep_ensemble"
 ISOTONIC = "isotonic"
 #: The paper's quantile regularizer and its strength.
 PAPER_REGULARIZER, PAPER_STRENGTH = "cumulative_kl", 20.0
-#: The paper's data sets, in the order of its tables.
-PAPER_DATA = (
-    "airfoil",
-    "boston",
-    "concrete",
-    "fish",
-    "kin8nm",
-    "protein",
-    "red_wine",
-    "white_wine",
-    "yacht",
-    "year_msd",
-)
 #: Epochs that the paper's text names.
 TEXT_EPOCHS = 100
 #: Sets that the paper calls large.
@@ -78,24 +33,29 @@ _CLEAR = 2.3
 _ROUNDING = 0.005
 
 
+class Model(NamedTuple):
+    """A network trained for some epochs."""
+
+    network: str
+    epochs: int = TEXT_EPOCHS
+
+    def arm(
+        self, data: str, training: str = "base", recalibration: str = "none"
+    ) -> Arm:
+        """Return the arm of this model on a set of the paper; training: base or qr."""
+        return paper_arm(data, self, training, recalibration)
+
+
+# What the paper's claims are judged on; the last only if it was run.
+_MODELS = (Model(MC_DROPOUT), Model(ENSEMBLE), Model(ENSEMBLE, 64))
+
+
 @dataclass(frozen=True, kw_only=True)
 class PublishedNumber:
-    """One number of the paper, with where it stands.
+    """One number of the paper, mean and deviation over 5 repeats, and where it stands.
 
-    Attributes
-    ----------
-    table
-        1 to 4.
-    data, network
-        Names as in ``Cell``.
-    training
-        ``"base"`` or ``"qr"`` (quantile regularization at strength 20).
-    recalibration
-        ``"none"`` or ``"isotonic"``.
-    metric
-        ``"calibration_error"``, ``"rmse"`` or ``"nll"``.
-    mean, std
-        As printed, over 5 repeats.
+    The training is ``"base"`` or ``"qr"`` (quantile regularization at strength 20);
+    see ``Cell`` and ``Record`` for the other names.
     """
 
     table: int
@@ -106,54 +66,6 @@ class PublishedNumber:
     metric: str
     mean: float
     std: float
-
-    @property
-    def arm(self) -> "PublishedArm":
-        """Column that it stands in."""
-        return PublishedArm(self.network, self.training, self.recalibration)
-
-
-@dataclass(frozen=True)
-class PublishedArm:
-    """A column of the paper's tables: network, training and recalibration."""
-
-    network: str
-    training: str = "base"
-    recalibration: str = "none"
-
-
-@dataclass(frozen=True)
-class Model:
-    """A network trained for some epochs."""
-
-    network: str
-    epochs: int = TEXT_EPOCHS
-
-    def column(
-        self, training: str = "base", recalibration: str = "none"
-    ) -> PublishedArm:
-        """Return the column of the paper's tables with this training."""
-        return PublishedArm(self.network, training, recalibration)
-
-    def arm(
-        self, data: str, training: str = "base", recalibration: str = "none"
-    ) -> Arm:
-        """Return the arm of this model on a set of the paper."""
-        column = self.column(training, recalibration)
-        return paper_arm(data, column, epochs=self.epochs)
-
-
-# What the paper's claims are judged on; the last only if it was run.
-_MODELS = (Model(MC_DROPOUT), Model(ENSEMBLE), Model(ENSEMBLE, 64))
-
-
-@dataclass(frozen=True)
-class Count:
-    """On which sets the first of two published columns is lower, equal or higher."""
-
-    lower: tuple[str, ...]
-    equal: tuple[str, ...]
-    higher: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -203,127 +115,40 @@ def published() -> tuple[PublishedNumber, ...]:
 
 
 @cache
-def _distinct() -> dict[tuple[str, PublishedArm, str], PublishedNumber]:
-    found: dict[tuple[str, PublishedArm, str], PublishedNumber] = {}
+def _distinct() -> dict[tuple[Arm, str], PublishedNumber]:
+    found: dict[tuple[Arm, str], PublishedNumber] = {}
     for number in published():
-        found.setdefault((number.data, number.arm, number.metric), number)
+        arm = Model(number.network).arm(
+            number.data, number.training, number.recalibration
+        )
+        found.setdefault((arm, number.metric), number)
     return found
 
 
-def lookup(data: str, arm: PublishedArm, metric: str) -> PublishedNumber | None:
-    """Find a number; None if the paper does not print it.
-
-    Parameters
-    ----------
-    data
-        Name of a data set.
-    arm
-        Column.
-    metric
-        ``"calibration_error"``, ``"rmse"`` or ``"nll"``.
-
-    Examples
-    --------
-    >>> number = lookup("yacht", PublishedArm("mc_dropout", "qr"), "rmse")
-    >>> number.mean
-    5.5
-    """
-    return _distinct().get((data, arm, metric))
-
-
-def _printed(data: str, arm: PublishedArm, metric: str) -> PublishedNumber:
-    number = lookup(data, arm, metric)
-    if number is None:
-        raise InputError(
-            f"the paper prints no {metric} of {arm} on {data!r}. It has "
-            f"calibration_error, rmse and nll, after recalibration only the first, on "
-            f"{', '.join(PAPER_DATA)}."
-        )
-    return number
-
-
-def count(
-    first: PublishedArm,
-    second: PublishedArm,
-    metric: str,
-    *,
-    standard_errors: float = 0.0,
-) -> Count:
-    r"""Count the sets where one published column is below, equal to or above another.
-
-    Parameters
-    ----------
-    first, second
-        Columns.
-    metric
-        Which number.
-    standard_errors
-        Differences up to this many standard errors,
-        :math:`\sqrt{(s_1^2 + s_2^2) / 5}`, count as equal.
-
-    Examples
-    --------
-    >>> qr, base = PublishedArm("mc_dropout", "qr"), PublishedArm("mc_dropout")
-    >>> len(count(qr, base, "calibration_error").lower)
-    10
-    """
-    sides: dict[int, list[str]] = {-1: [], 0: [], 1: []}
-    for name in PAPER_DATA:
-        one, two = _printed(name, first, metric), _printed(name, second, metric)
-        margin = standard_errors * ((one.std**2 + two.std**2) / _REPEATS) ** 0.5
-        difference = one.mean - two.mean
-        sides[int(difference > margin) - int(difference < -margin)].append(name)
-    return Count(tuple(sides[-1]), tuple(sides[0]), tuple(sides[1]))
-
-
-def starred(network: str) -> tuple[str, ...]:
-    """Sets that Tables 3 and 4 star: isotonic recalibration raises the base's error.
-
-    Parameters
-    ----------
-    network
-        ``"mc_dropout"`` or ``"deep_ensemble"``.
-
-    Examples
-    --------
-    >>> starred("mc_dropout")
-    ('airfoil', 'boston', 'fish', 'red_wine', 'white_wine')
-    """
-    after = PublishedArm(network, "base", ISOTONIC)
-    return count(after, PublishedArm(network), _ERROR).higher
+#: The paper's data sets, in the order of its tables.
+PAPER_DATA = tuple(dict.fromkeys(number.data for number in published()))
 
 
 def paper_arm(
     data: str,
-    column: PublishedArm,
+    model: Model,
+    training: str = "base",
+    recalibration: str = "none",
     *,
-    epochs: int = TEXT_EPOCHS,
     shuffled: bool = False,
 ) -> Arm:
-    """Return the arm behind a column of the paper's tables.
-
-    Parameters
-    ----------
-    data
-        Set; Year Prediction MSD has its own split.
-    column
-        Network, training and recalibration.
-    epochs
-        Of the training.
-    shuffled
-        Whether on shuffled folds instead of the paper's.
-    """
-    base = column.training == "base"
+    """Return the arm behind a number of the paper, or the same on shuffled folds."""
+    base = training == "base"
     fixed = data == "year_msd" and not shuffled
     return Arm(
         data=data,
         split="fixed" if fixed else "shuffled" if shuffled else "unshuffled",
         folds=1 if fixed else 5,
-        network=column.network,
+        network=model.network,
         regularizer=NO_REGULARIZER if base else PAPER_REGULARIZER,
         strength=0.0 if base else PAPER_STRENGTH,
-        epochs=epochs,
-        recalibration=column.recalibration,
+        epochs=model.epochs,
+        recalibration=recalibration,
     )
 
 
@@ -331,76 +156,131 @@ def paper_models(arms: Iterable[Arm]) -> tuple[Model, ...]:
     """List the models whose claims are judged: other epochs only if they were run."""
     ran = {(arm.network, arm.epochs) for arm in arms if arm.split != "shuffled"}
     return tuple(
-        model
-        for model in _MODELS
-        if model.epochs == TEXT_EPOCHS or (model.network, model.epochs) in ran
+        model for model in _MODELS if model.epochs == TEXT_EPOCHS or model in ran
     )
+
+
+def lookup(
+    data: str, network: str, training: str, recalibration: str, metric: str
+) -> PublishedNumber | None:
+    """Find a number; None if the paper does not print it.
+
+    Examples
+    --------
+    >>> lookup("yacht", "mc_dropout", "qr", "none", "rmse").mean
+    5.5
+    """
+    arm = Model(network).arm(data, training, recalibration)
+    return _distinct().get((arm, metric))
+
+
+def column(
+    network: str,
+    training: str = "base",
+    recalibration: str = "none",
+    metric: str = _ERROR,
+) -> dict[str, PublishedNumber]:
+    """Return a column of the paper's tables, by data set."""
+    found = {
+        data: lookup(data, network, training, recalibration, metric)
+        for data in PAPER_DATA
+    }
+    return {data: number for data, number in found.items() if number is not None}
+
+
+class Count(NamedTuple):
+    """On which sets the first of two published columns is lower, equal or higher."""
+
+    lower: list[str]
+    equal: list[str]
+    higher: list[str]
+
+    def __str__(self) -> str:
+        """Return the sizes in words, for numbers of which the lower is better."""
+        lower, equal, higher = map(len, self)
+        return f"Better on {lower} sets, equal on {equal}, worse on {higher}"
+
+
+def count(
+    first: Mapping[str, PublishedNumber],
+    second: Mapping[str, PublishedNumber],
+    *,
+    standard_errors: float = 0.0,
+) -> Count:
+    r"""Count the sets where one published column is below, equal to or above another.
+
+    Differences up to some standard errors, :math:`\sqrt{(s_1^2 + s_2^2) / 5}`, count as
+    equal.
+
+    Examples
+    --------
+    >>> len(count(column("mc_dropout", "qr"), column("mc_dropout")).lower)
+    10
+    """
+    found = Count([], [], [])
+    for name, one in first.items():
+        two = second[name]
+        margin = standard_errors * ((one.std**2 + two.std**2) / _REPEATS) ** 0.5
+        difference = one.mean - two.mean
+        found[1 + (difference > margin) - (difference < -margin)].append(name)
+    return found
+
+
+def starred(network: str) -> list[str]:
+    """Sets that Tables 3 and 4 star: isotonic recalibration raises the base's error.
+
+    Examples
+    --------
+    >>> starred("mc_dropout")
+    ['airfoil', 'boston', 'fish', 'red_wine', 'white_wine']
+    """
+    return count(column(network, "base", ISOTONIC), column(network)).higher
 
 
 def paper_says(name: str, network: str) -> str:
     """Say what the paper's tables say about a claim, counted and not typed.
-
-    Parameters
-    ----------
-    name
-        Of the claim.
-    network
-        ``"mc_dropout"`` or ``"deep_ensemble"``; not used where both are compared.
 
     Examples
     --------
     >>> paper_says("qr-error", "deep_ensemble")
     'Lower on 9 of 10 sets, by more than 2.3 standard errors on 6.'
     """
-    base, qr = PublishedArm(network), PublishedArm(network, "qr")
-    isotonic = PublishedArm(network, "base", ISOTONIC)
-    total = len(PAPER_DATA)
-    if name == "qr-error":
-        clear = len(count(qr, base, _ERROR, standard_errors=_CLEAR).lower)
-        return (
-            f"Lower on {len(count(qr, base, _ERROR).lower)} of {total} sets, by more "
-            f"than {_CLEAR} standard errors on {clear}."
-        )
-    if name == "qr-nll":
-        return f"{_three(count(qr, base, 'nll'))}."
-    if name == "qr-rmse":
-        rises = rmse_rises(network)
-        largest = sorted(rises, key=lambda data: -rises[data])[:3]
-        listed = ", ".join(f"{data} {rises[data]:+.0%}" for data in largest)
-        return f"{_three(count(qr, base, 'rmse'))}; the largest changes: {listed}."
-    if name == "isotonic-worsens":
-        both = PublishedArm(network, "qr", ISOTONIC)
-        return (
-            f"Higher on {len(starred(network))} of {total} sets, after training with "
-            f"QR on {len(count(both, qr, _ERROR).higher)}."
-        )
-    if name == "isotonic-qr":
-        less = len(rises_less(network))
-        return f"By less on {less} of the {len(starred(network))} starred sets."
-    if name == "qr-isotonic":
-        return f"Lower on {len(count(qr, isotonic, _ERROR).lower)} of {total} sets."
-    if name == "isotonic-large":
-        changes = (
-            f"{data} {_printed(data, base, _ERROR).mean:g} to "
-            f"{_printed(data, isotonic, _ERROR).mean:g}"
-            for data in LARGE
-        )
-        return f"{', '.join(changes)}."
-    if name in ("ensemble-error", "ensemble-isotonic"):
-        after = "none" if name == "ensemble-error" else ISOTONIC
-        ensemble, dropout = (
-            PublishedArm(net, "base", after) for net in (ENSEMBLE, MC_DROPOUT)
-        )
-        higher = len(count(ensemble, dropout, _ERROR).higher)
-        return f"Higher on {higher} of {total} sets."
-    return "A figure without printed numbers."
-
-
-def _three(counts: Count) -> str:
-    return (
-        f"Better on {len(counts.lower)} sets, equal on {len(counts.equal)}, worse on "
-        f"{len(counts.higher)}"
+    base, qr = column(network), column(network, "qr")
+    isotonic, both = (column(network, t, ISOTONIC) for t in ("base", "qr"))
+    stars, total = starred(network), len(PAPER_DATA)
+    clear = len(count(qr, base, standard_errors=_CLEAR).lower)
+    worse = len(count(both, qr).higher)
+    less = sum(
+        both[data].mean - qr[data].mean < isotonic[data].mean - base[data].mean
+        for data in stars
     )
+    nll, rmse = (
+        count(column(network, "qr", metric=m), column(network, metric=m))
+        for m in ("nll", "rmse")
+    )
+    rises = rmse_rises(network)
+    most = sorted(rises, key=lambda data: -rises[data])[:3]
+    changes = ", ".join(f"{data} {rises[data]:+.0%}" for data in most)
+    large = (f"{d} {base[d].mean:g} to {isotonic[d].mean:g}" for d in LARGE)
+    higher = {
+        after: len(
+            count(column(ENSEMBLE, "base", after), column(MC_DROPOUT, "base", after))[2]
+        )
+        for after in ("none", ISOTONIC)
+    }
+    return {
+        "qr-error": f"Lower on {len(count(qr, base).lower)} of {total} sets, by more "
+        f"than {_CLEAR} standard errors on {clear}.",
+        "qr-nll": f"{nll}.",
+        "qr-rmse": f"{rmse}; the largest changes: {changes}.",
+        "isotonic-worsens": f"Higher on {len(stars)} of {total} sets, after training "
+        f"with QR on {worse}.",
+        "isotonic-qr": f"By less on {less} of the {len(stars)} starred sets.",
+        "qr-isotonic": f"Lower on {len(count(qr, isotonic).lower)} of {total} sets.",
+        "isotonic-large": f"{', '.join(large)}.",
+        "ensemble-error": f"Higher on {higher['none']} of {total} sets.",
+        "ensemble-isotonic": f"Higher on {higher[ISOTONIC]} of {total} sets.",
+    }.get(name, "A figure without printed numbers.")
 
 
 def rmse_rises(network: str) -> dict[str, float]:
@@ -411,44 +291,13 @@ def rmse_rises(network: str) -> dict[str, float]:
     >>> round(rmse_rises("mc_dropout")["yacht"], 2)
     0.55
     """
-    base, qr = PublishedArm(network), PublishedArm(network, "qr")
-    return {
-        data: _printed(data, qr, "rmse").mean / _printed(data, base, "rmse").mean - 1
-        for data in PAPER_DATA
-    }
-
-
-def rises_less(network: str) -> tuple[str, ...]:
-    """Return starred sets where isotonic raises the printed error by less with QR.
-
-    Examples
-    --------
-    >>> len(rises_less("deep_ensemble"))
-    7
-    """
-
-    def rise(data: str, training: str) -> float:
-        after = _printed(data, PublishedArm(network, training, ISOTONIC), _ERROR)
-        before = _printed(data, PublishedArm(network, training), _ERROR)
-        return after.mean - before.mean
-
-    names = starred(network)
-    return tuple(data for data in names if rise(data, "qr") < rise(data, "base"))
+    base, qr = column(network, metric="rmse"), column(network, "qr", metric="rmse")
+    return {data: qr[data].mean / base[data].mean - 1 for data in base}
 
 
 @dataclass(frozen=True)
 class SideBySide:
-    """A published number and ours.
-
-    Attributes
-    ----------
-    paper
-        The paper's, with what it is.
-    epochs, repeats
-        Of our run.
-    ours
-        Mean and deviation over our repeats.
-    """
+    """A published number, and ours with the epochs and repeats of its run."""
 
     paper: PublishedNumber
     epochs: int
@@ -471,20 +320,11 @@ class SideBySide:
 
 
 def likely_cause(paper: PublishedNumber, *, epochs: int, difference: float) -> str:
-    """Say why our number may differ from the paper's, or that it is not known.
-
-    Parameters
-    ----------
-    paper
-        The paper's number.
-    epochs
-        Of our run.
-    difference
-        Ours minus the paper's.
+    """Say why our number may differ (ours minus the paper's), or that it is not known.
 
     Examples
     --------
-    >>> number = lookup("airfoil", PublishedArm("mc_dropout"), "rmse")
+    >>> number = lookup("airfoil", "mc_dropout", "base", "none", "rmse")
     >>> likely_cause(number, epochs=100, difference=1.0)
     'unexplained'
     """
@@ -508,15 +348,6 @@ def tolerance(paper: PublishedNumber, ours: Spread, *, repeats: int) -> float:
     NLL: 0.1. Calibration error: twice :math:`\sqrt{s_1^2 + s_2^2}`, the deviations over
     repeats, and the rounding; with one repeat our deviation is taken to be the paper's.
 
-    Parameters
-    ----------
-    paper
-        The paper's number.
-    ours
-        Our mean and deviation.
-    repeats
-        Behind our deviation.
-
     Examples
     --------
     >>> tolerance(published()[2], Spread(3.3, 0.05), repeats=5)
@@ -531,35 +362,20 @@ def tolerance(paper: PublishedNumber, ours: Spread, *, repeats: int) -> float:
 
 
 def side_by_side(results: Results, model: Model) -> tuple[SideBySide, ...]:
-    """Put each distinct number of the paper for a network beside ours, where run.
-
-    Parameters
-    ----------
-    results
-        Of our arms.
-    model
-        Network and epochs.
-    """
+    """Put each distinct number of the paper for a network beside ours, where run."""
     found = []
-    for (data, column, metric), number in _distinct().items():
-        ours = results.get(paper_arm(data, column, epochs=model.epochs))
-        if column.network == model.network and ours is not None and ours.repeats:
-            repeats = len(ours.repeats)
-            found.append(SideBySide(number, model.epochs, repeats, ours.spread(metric)))
+    for number in _distinct().values():
+        known = results.get(
+            model.arm(number.data, number.training, number.recalibration)
+        )
+        if number.network == model.network and known is not None and known.repeats:
+            ours = known.spread(number.metric)
+            found.append(SideBySide(number, model.epochs, len(known.repeats), ours))
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Sets on which RMSE and NLL of a model agree with the paper's.
-
-    Attributes
-    ----------
-    sets
-        Sets that were run.
-    base, qr, both
-        Sets where RMSE and NLL of this training both agree, or of both trainings.
-    """
+class Agreement(NamedTuple):
+    """Sets that were run, and those where RMSE and NLL agree: base, QR, or both."""
 
     sets: tuple[str, ...]
     base: tuple[str, ...]
@@ -568,13 +384,7 @@ class Agreement:
 
 
 def agreement(pairs: Sequence[SideBySide]) -> Agreement:
-    """Count the sets on which RMSE and NLL agree with the paper's.
-
-    Parameters
-    ----------
-    pairs
-        From ``side_by_side``.
-    """
+    """Count the sets on which RMSE and NLL agree with the paper's."""
     found: dict[tuple[str, str], list[bool]] = {}
     for pair in pairs:
         if pair.paper.metric in ("rmse", "nll"):

@@ -24,8 +24,6 @@ from calibrant.paper.tables import (
     write_grids,
 )
 
-__all__ = ["Reproduction", "report", "reproduce", "write_report"]
-
 _LIBRARIES = ("matplotlib", "jinja2", "plotly")
 _RESULTS, _PLAN, _PAGE = "results.csv", "plan.toml", "report.html"
 
@@ -131,19 +129,7 @@ def write_report(
     plan: Plan | None = None,
     outcome: Outcome | None = None,
 ) -> Reproduction:
-    """Write tables, figures and the page from records; nothing is trained.
-
-    Parameters
-    ----------
-    folder
-        Where to write.
-    records
-        What was measured, all of it or in part.
-    plan
-        What was asked for, to be printed.
-    outcome
-        How the run went.
-    """
+    """Write tables, figures and the page from records; nothing is trained."""
     if not records:
         raise InputError(
             f"{folder} holds no finished cells. Run `calibrant reproduce` first."

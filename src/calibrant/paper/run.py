@@ -20,8 +20,6 @@ from calibrant.paper.jobs import Job, data_of, job_seed, jobs_of, run_job
 from calibrant.paper.ledger import Ledger, LedgerError, Record
 from calibrant.paper.plan import Plan
 
-__all__ = ["Outcome", "check_plan", "run"]
-
 #: A job with its records, or with why it failed.
 Result = tuple[Job, list[Record] | str]
 
@@ -111,17 +109,7 @@ def run(
 
 
 def check_plan(plan: Plan, ledger: Ledger, more: Sequence[Record] = ()) -> None:
-    """Refuse to mix numbers of several seeds, or of a table that was changed.
-
-    Parameters
-    ----------
-    plan
-        What is to be run.
-    ledger
-        Where it goes. What its tables were is kept beside it, in ``data.json``.
-    more
-        Records that shall go there too.
-    """
+    """Refuse to mix numbers of several seeds, or of a table that was changed."""
     for record in (*ledger.records(), *more):
         if not _has_seed(record, plan.seed):
             raise LedgerError(

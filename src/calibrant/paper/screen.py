@@ -12,8 +12,6 @@ from calibrant.paper.reproduce import Reproduction
 from calibrant.paper.statistics import by_arm
 from calibrant.paper.tables import arm_overview, error_overview, verdict_overview
 
-__all__ = ["screen"]
-
 _STYLES = {"holds": "green", "does not hold": "red", "within noise": "yellow"}
 _SHORTEST = 12
 # The paper's own sets take a dozen lines, and so may others.
@@ -21,15 +19,7 @@ _LINES = 12
 
 
 def screen(done: Reproduction, *, width: int = 80) -> RenderableType:
-    """Return calibration errors and verdicts as a text for one screen.
-
-    Parameters
-    ----------
-    done
-        What was reproduced.
-    width
-        Of the screen, in characters; long claims are cut, the report has all of them.
-    """
+    """Return calibration errors and verdicts as a text for one screen."""
     results = by_arm(done.records)
     run = [verdict for verdict in done.verdicts if verdict.verdict != "not run"]
     names = {verdict.name for verdict in run}

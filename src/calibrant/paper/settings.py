@@ -6,27 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from calibrant.paper.ledger import NO_REGULARIZER
-from calibrant.paper.published import (
-    PAPER_REGULARIZER,
-    PAPER_STRENGTH,
-    TEXT_EPOCHS,
-    Model,
-)
+from calibrant.paper.published import PAPER_REGULARIZER, PAPER_STRENGTH, TEXT_EPOCHS
 from calibrant.paper.statistics import Arm, ArmResults, Results
-
-__all__ = [
-    "Setting",
-    "arm_label",
-    "compared_settings",
-    "data_title",
-    "epochs_text",
-    "folds_text",
-    "has_usual_folds",
-    "model_title",
-    "network_title",
-    "paper_settings",
-    "settings",
-]
 
 _NETWORKS = {
     "mc_dropout": "MC dropout",
@@ -47,13 +28,6 @@ def data_title(name: str, among: Iterable[str] = ()) -> str:
 
     A CSV is named by its file as written, with the target if it was given, and with
     its folder where another one would have the same title.
-
-    Parameters
-    ----------
-    name
-        Of the set, or the path of the CSV.
-    among
-        All names that are shown together, itself included or not.
 
     Examples
     --------
@@ -99,11 +73,6 @@ def network_title(name: str) -> str:
     return _NETWORKS.get(name, _spoken(name))
 
 
-def model_title(model: Model) -> str:
-    """Name a network and its epochs."""
-    return f"{network_title(model.network)}, {epochs_text(model.epochs)}"
-
-
 def epochs_text(epochs: int) -> str:
     """Count epochs.
 
@@ -140,17 +109,7 @@ def arm_label(arm: Arm) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Arms that can be compared: the same data, split, folds, network and epochs.
-
-    Attributes
-    ----------
-    key
-        What they share.
-    title
-        Of the data set, among those of the other settings.
-    arms
-        With at least one whole repeat each.
-    """
+    """Arms that can be compared: the same data, split, folds, network and epochs."""
 
     key: Arm
     title: str
@@ -209,13 +168,7 @@ class Setting:
 
 
 def settings(results: Results) -> tuple[Setting, ...]:
-    """Gather arms into settings, in a fixed order; unfinished repeats do not count.
-
-    Examples
-    --------
-    >>> settings({})
-    ()
-    """
+    """Gather arms into settings, in a fixed order; unfinished repeats do not count."""
     groups: dict[Arm, list[ArmResults]] = {}
     for arm, known in results.items():
         key = replace(
@@ -239,11 +192,6 @@ def paper_settings(every: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
 
     Folds in file order come before shuffled ones, five folds before other numbers, and
     100 epochs before others.
-
-    Examples
-    --------
-    >>> paper_settings([])
-    {}
     """
     best: dict[tuple[str, str], Setting] = {}
     for setting in every:
@@ -258,11 +206,6 @@ def compared_settings(every: Iterable[Setting]) -> list[Setting]:
 
     The paper's splits come first: shuffled folds are taken only if there are no others,
     so that a count over sets does not mix them.
-
-    Examples
-    --------
-    >>> compared_settings([])
-    []
     """
     pairs = (setting for setting in every if setting.pair is not None)
     found = list(paper_settings(pairs).values())

@@ -14,25 +14,6 @@ from scipy import stats
 from calibrant.errors import InputError
 from calibrant.paper.ledger import LEVELS, NO_REGULARIZER, Cell, Record
 
-__all__ = [
-    "Arm",
-    "ArmResults",
-    "Direction",
-    "FoldTable",
-    "Number",
-    "PairedTest",
-    "Results",
-    "SetComparison",
-    "SetsTest",
-    "Spread",
-    "by_arm",
-    "compare",
-    "compare_arms",
-    "corrected_t_test",
-    "over_sets",
-    "signed_rank_test",
-]
-
 #: Two-sided level of both tests.
 LEVEL = 0.05
 Direction = Literal["lower", "higher", "unclear"]
@@ -42,17 +23,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True)
 class PairedTest:
-    """Result on one set.
-
-    Attributes
-    ----------
-    difference
-        Mean difference.
-    t, p
-        Statistic and two-sided p-value.
-    values
-        How many values there were.
-    """
+    """Result on one set: mean difference, statistic, two-sided p, number of values."""
 
     difference: float
     t: float
@@ -287,13 +258,6 @@ class ArmResults:
 
     Numbers are of whole repeats only, of which all folds are finished, since folds are
     not alike. A metric is the name of a number of ``Record``.
-
-    Attributes
-    ----------
-    arm
-        Which.
-    records
-        Its finished cells, sorted.
     """
 
     arm: Arm
@@ -381,18 +345,7 @@ Results = Mapping[Arm, ArmResults]
 
 
 def by_arm(records: Iterable[Record]) -> dict[Arm, ArmResults]:
-    """Gather records by arm. Of two with the same cell the last counts.
-
-    Parameters
-    ----------
-    records
-        In any order; any may be missing.
-
-    Examples
-    --------
-    >>> by_arm([])
-    {}
-    """
+    """Gather records by arm. Of two with the same cell the last counts."""
     found: dict[Arm, list[Record]] = {}
     unique = {record.cell: record for record in records}
     for cell in sorted(unique):
@@ -402,21 +355,7 @@ def by_arm(records: Iterable[Record]) -> dict[Arm, ArmResults]:
 
 @dataclass(frozen=True)
 class SetComparison:
-    """One set of a comparison of B with A.
-
-    Attributes
-    ----------
-    data
-        Set.
-    b, a
-        Means over the repeats that both have.
-    repeats
-        How many these are.
-    test
-        Of the differences B - A.
-    note
-        What else there is to say.
-    """
+    """One set of a comparison of B with A: means over the repeats that both have."""
 
     data: str
     b: float
@@ -437,15 +376,7 @@ class SetComparison:
 
 
 def compare(b: FoldTable | None, a: FoldTable | None) -> SetComparison | None:
-    """Compare B with A on the repeats that both have; None if there is none.
-
-    Parameters
-    ----------
-    b, a
-        Tables of the same set, split and number of folds: others have other test folds
-        and nothing in common. Where one of them alone has infinite values, the other
-        is clearly lower.
-    """
+    """Compare B with A on the repeats that both have; None if there is none."""
     if b is None or a is None:
         return None
     if (b.data, b.split, b.folds) != (a.data, a.split, a.folds):
@@ -465,32 +396,13 @@ def compare(b: FoldTable | None, a: FoldTable | None) -> SetComparison | None:
 
 
 def compare_arms(results: Results, b: Arm, a: Arm, metric: str) -> SetComparison | None:
-    """Compare two arms of a set; None if they have no whole repeat in common.
-
-    Parameters
-    ----------
-    results
-        What is known.
-    b, a
-        The arms, which need not have been run.
-    metric
-        Which number.
-    """
+    """Compare two arms of a set; None if they have no whole repeat in common."""
     tables = (results[x].table(metric) if x in results else None for x in (b, a))
     return compare(*tables)
 
 
 def over_sets(comparisons: Sequence[SetComparison], *, ratio: bool) -> SetsTest:
-    """Test over sets whether B is lower or higher than A.
-
-    Parameters
-    ----------
-    comparisons
-        One for each set.
-    ratio
-        Whether sets are ordered by the ratio of B to A, for numbers above 0; otherwise
-        by the difference.
-    """
+    """Test over sets whether B is lower or higher than A."""
 
     def value(found: SetComparison) -> float:
         b, a = found.b, found.a

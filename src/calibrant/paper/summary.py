@@ -3,7 +3,7 @@
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from calibrant.paper.claims import Verdict
 from calibrant.paper.published import PAPER_REGULARIZER, TEXT_EPOCHS
@@ -14,8 +14,7 @@ from calibrant.paper.settings import (
     has_usual_folds,
     network_title,
 )
-
-__all__ = ["Effect", "Tile", "count_words", "effects", "plain_words", "tiles"]
+from calibrant.paper.statistics import ArmResults
 
 _JUDGED = {
     "holds": "by the paired tests the claim that it lowers it holds",
@@ -24,28 +23,12 @@ _JUDGED = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """Base and regularized means of one network on one data set.
-
-    Attributes
-    ----------
-    setting
-        Where they were measured.
-    strength
-        Of the regularizer.
-    floor
-        A perfect model's error.
-    error, rmse, nll
-        Without and with the regularizer.
-    """
+class Effect(NamedTuple):
+    """One network on one data set, without and with the regularizer."""
 
     setting: Setting
-    strength: float
-    floor: float
-    error: tuple[float, float]
-    rmse: tuple[float, float]
-    nll: tuple[float, float]
+    base: ArmResults
+    qr: ArmResults
 
     @property
     def network(self) -> str:
@@ -53,30 +36,23 @@ class Effect:
         return self.setting.key.network
 
     @property
-    def error_change(self) -> float:
-        """Rise of the calibration error in percent; below 0 if it became smaller."""
-        return _rise(self.error)
-
-    @property
-    def rmse_change(self) -> float:
-        """Rise of the RMSE in percent."""
-        return _rise(self.rmse)
-
-    @property
     def where(self) -> str:
         """Data set and network in words."""
         return f"{self.setting.title} with {_inside(self.network)}"
 
+    def means(self, metric: str) -> tuple[float, float]:
+        """Return the means without and with the regularizer."""
+        return self.base.number(metric).mean, self.qr.number(metric).mean
 
-def _rise(pair: tuple[float, float]) -> float:
-    before, after = pair
-    if before == after:
-        return 0.0
-    return 100 * (after / before - 1) if before else float("inf")
+    def rise(self, metric: str = "calibration_error") -> float:
+        """Return the rise in percent; below 0 if it became smaller."""
+        before, after = self.means(metric)
+        if before == after:
+            return 0.0
+        return 100 * (after / before - 1) if before else float("inf")
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(NamedTuple):
     """One number to take away, and what it counts."""
 
     value: str
@@ -84,42 +60,16 @@ class Tile:
 
 
 def effects(every: Sequence[Setting]) -> list[Effect]:
-    """Compare base and regularized arms, in the settings nearest to the paper's.
-
-    Examples
-    --------
-    >>> effects([])
-    []
-    """
-    found = []
-    for setting in compared_settings(every):
-        if setting.pair is not None:
-            base, qr = setting.pair
-            numbers = {
-                name: (base.number(metric).mean, qr.number(metric).mean)
-                for name, metric in (
-                    ("error", "calibration_error"),
-                    ("rmse", "rmse"),
-                    ("nll", "nll"),
-                )
-            }
-            floor = base.number("floor").mean
-            strength = qr.arm.strength
-            found.append(
-                Effect(setting=setting, strength=strength, floor=floor, **numbers)
-            )
-    return found
+    """Compare base and regularized arms, in the settings nearest to the paper's."""
+    return [
+        Effect(setting, *setting.pair)
+        for setting in compared_settings(every)
+        if setting.pair is not None
+    ]
 
 
 def plain_words(found: Sequence[Effect], verdicts: Sequence[Verdict] = ()) -> list[str]:
     """Say in a few paragraphs what regularization did, and where it did not work.
-
-    Parameters
-    ----------
-    found
-        What was measured.
-    verdicts
-        What the paired tests say about it.
 
     Examples
     --------
@@ -131,24 +81,26 @@ def plain_words(found: Sequence[Effect], verdicts: Sequence[Verdict] = ()) -> li
             "Nothing can be said yet: no data set has been run both without and with "
             "quantile regularization."
         ]
+    errors = [effect.means("calibration_error") for effect in found]
     failed = [
-        f"{effect.where} ({effect.error[0]:.3g} to {effect.error[1]:.3g})"
-        for effect in found
-        if effect.error_change > 0
+        f"{effect.where} ({before:.3g} to {after:.3g})"
+        for effect, (before, after) in zip(found, errors, strict=True)
+        if effect.rise() > 0
     ]
     rose = "On no set was the mean error higher with it."
     if failed:
         names = ", ".join(failed)
         rose = f"It does not work everywhere. The mean error rose on {names}."
-    worst = max(found, key=lambda effect: effect.rmse_change)
-    middle = statistics.median(effect.rmse_change for effect in found)
-    better = sum(effect.nll[1] < effect.nll[0] for effect in found)
-    far = sum(effect.error[1] > 2 * effect.floor for effect in found)
+    worst = max(found, key=lambda effect: effect.rise("rmse"))
+    middle = _median(found, "rmse")
+    better = sum(after < before for before, after in (e.means("nll") for e in found))
+    floors = [effect.means("floor")[0] for effect in found]
+    far = sum(e[1] > 2 * floor for e, floor in zip(errors, floors, strict=True))
     return [
         _what_happened(found, verdicts),
         rose,
         f"What it costs: the RMSE changed by {_percent(middle)} at the median and by "
-        f"{_percent(worst.rmse_change)} at worst ({worst.where}). The NLL became "
+        f"{_percent(worst.rise('rmse'))} at worst ({worst.where}). The NLL became "
         f"better in {better} of {len(found)} comparisons.",
         "Even a perfect model shows some error, because test folds are finite. With "
         f"regularization the error is still more than twice that floor in {far} of "
@@ -175,12 +127,12 @@ def tiles(found: Sequence[Effect], verdicts: Sequence[str]) -> list[Tile]:
         over = _sets(len(found))
         if len(groups) > 1:
             over = f"{len(found)} comparisons (data sets times networks)"
-        for name, change in (
-            ("calibration error", _median_change(found)),
-            ("RMSE", statistics.median(effect.rmse_change for effect in found)),
+        for name, metric in (
+            ("calibration error", "calibration_error"),
+            ("RMSE", "rmse"),
         ):
             text = f"change of the {name}, median over {over}"
-            result.append(Tile(_percent(change), text))
+            result.append(Tile(_percent(_median(found, metric)), text))
     run = [verdict for verdict in verdicts if verdict != "not run"]
     if run:
         text = "verdicts on claims of the paper read “holds”, of those judged"
@@ -229,11 +181,11 @@ def _by_network(found: Sequence[Effect]) -> dict[str, list[Effect]]:
 
 
 def _what_happened(found: Sequence[Effect], verdicts: Sequence[Verdict]) -> str:
-    strengths = _listed(f"λ = {effect.strength:g}" for effect in found)
+    strengths = _listed(f"λ = {effect.qr.arm.strength:g}" for effect in found)
     texts = [f"{_place(found)}, quantile regularization ({strengths})"]
     for place, (network, group) in enumerate(_by_network(found).items()):
         who = f"With {_inside(network)} it" if place else f"with {_inside(network)}"
-        change = _percent(_median_change(group))
+        change = _percent(_median(group))
         judged = _judged(group, verdicts)
         texts.append(f"{who} {_moved(group)} (median change {change}){judged}.")
     return " ".join(texts)
@@ -253,7 +205,7 @@ def _place(found: Sequence[Effect]) -> str:
 
 
 def _moved(group: Sequence[Effect]) -> str:
-    lower, higher = _lowered(group), sum(effect.error_change > 0 for effect in group)
+    lower, higher = _lowered(group), sum(effect.rise() > 0 for effect in group)
     error, sets = "the mean calibration error", _sets(len(group))
     if lower and higher:
         return f"lowered {error} on {lower} of {sets} and raised it on {higher}"
@@ -280,11 +232,11 @@ def _judged(group: Sequence[Effect], verdicts: Sequence[Verdict]) -> str:
 
 
 def _lowered(group: Sequence[Effect]) -> int:
-    return sum(effect.error_change < 0 for effect in group)
+    return sum(effect.rise() < 0 for effect in group)
 
 
-def _median_change(group: Sequence[Effect]) -> float:
-    return statistics.median(effect.error_change for effect in group)
+def _median(group: Sequence[Effect], metric: str = "calibration_error") -> float:
+    return statistics.median(effect.rise(metric) for effect in group)
 
 
 def _shuffled(found: Sequence[Effect]) -> bool:
