@@ -68,23 +68,6 @@ def test_a_shorter_training_is_the_start_of_a_longer(tables: tuple[str, str]) ->
     )
 
 
-def test_isotonic_on_train_keeps_the_order_of_targets(tables: tuple[str, str]) -> None:
-    study = Study(
-        data=tables[:1],
-        networks=("mc_dropout",),
-        recalibrations=("none", "isotonic"),
-        strengths=(0,),
-        epochs=(2,),
-        folds=2,
-    )
-    plain, _, mapped, _ = sorted(
-        records_of(study), key=lambda each: (each.cell.recalibration, each.cell.fold)
-    )[::-1]
-    assert (plain.cell.recalibration, mapped.cell.recalibration) == ("none", "isotonic")
-    assert mapped.curve != plain.curve
-    assert mapped.floor > plain.floor == pytest.approx(100 * 399 / 120 / 20)
-
-
 @pytest.mark.parametrize("regularizer", ["conditional", "cramer_von_mises"])
 def test_the_regularizer_makes_a_difference(
     regularizer: str, tables: tuple[str, str]

@@ -69,28 +69,12 @@ def test_curve_pools_the_counts_of_all_rows() -> None:
     assert arm.curve(0) == pytest.approx([count / 20 for count in few.curve])
 
 
-def test_repeats_with_missing_folds_do_not_count() -> None:
-    records = _run(strengths=(0.0,), repeats=2)
-    ((arm,),) = [setting.arms for setting in settings(by_arm(records[:3]))]
-    number = arm.number("nll")
-    assert (number.mean, number.over) == (2.0, "2 folds, 1 repeat")
-    assert settings(by_arm(records[:1])) == ()
-
-
 def test_deviation_is_over_repeats_where_there_are_two() -> None:
     ((arm,),) = [s.arms for s in settings(by_arm(_run(strengths=(0.0,), repeats=3)))]
     number = arm.number("nll")
     assert number.mean == pytest.approx(2.1)
     assert number.deviation == pytest.approx(0.1 * (2 / 3) ** 0.5)
     assert number.over == "3 repeats"
-
-
-def test_an_infinite_value_has_no_deviation() -> None:
-    records = [replace(record, nll=float("inf")) for record in _run(strengths=(0.0,))]
-    ((arm,),) = [setting.arms for setting in settings(by_arm(records))]
-    number = arm.number("nll")
-    assert number.mean == float("inf")
-    assert number.deviation is None
 
 
 def test_figure_1_draws_both_curves_their_folds_and_the_band() -> None:

@@ -69,9 +69,3 @@ def test_latex_is_escaped_balanced_and_has_equal_rows(grid: Grid) -> None:
         assert len(re.findall(r"(?<!\\)&", line)) == 3
     assert text.count(r"\begin") == text.count(r"\end")
     assert text.isascii()
-
-
-def test_without_groups_there_is_one_heading() -> None:
-    plain = Grid(name="plain", title="T", caption="C", columns=(Column("a"),), rows=())
-    assert "multicolumn" not in to_latex(plain)
-    assert to_csv(plain).count("\n") == 1

@@ -17,13 +17,6 @@ def test_jobs_cover_each_missing_cell_once(tiny_plan: Plan) -> None:
     assert jobs_of(cells, set(cells), seed=5) == []
 
 
-def test_models_of_a_job_learn_from_equally_many_rows(tiny_plan: Plan) -> None:
-    for job in jobs_of(tiny_plan.cells(), set(), seed=5):
-        rows = 40 if "even" in job.arm.data else 41
-        sizes = {len(split_of(cell, rows, 5).train) for cell in job.cells}
-        assert len(sizes) == 1
-
-
 def test_all_folds_and_repeats_that_agree_are_one_stack(
     tables: tuple[str, str],
 ) -> None:

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from calibrant import InputError
-from calibrant.paper.claims import Verdict, verdicts
+from calibrant.paper.claims import verdicts
 from calibrant.paper.grid import Column, Entry, Grid
 from calibrant.paper.ledger import Record
 from calibrant.paper.page import (
     chart_data,
-    claim_cards,
     grid_view,
     how_it_ran,
     number_text,
@@ -123,12 +122,6 @@ def test_tables_carry_values_details_and_emphasis(whole: str) -> None:
     assert "<li>A note.</li>" in whole
 
 
-def test_about_is_split_into_lines_and_blocks(whole: str) -> None:
-    page = SoundPage(whole)
-    assert "one\ntwo" in page.texts["pre"]
-    assert "calibrant reproduce" in page.texts["dd"]
-
-
 def test_data_is_json_with_every_setting(whole: str) -> None:
     text = whole.split('id="data">')[1].split("</script>")[0]
     data = json.loads(text)
@@ -167,31 +160,12 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert data["settings"][0]["data"] == HOSTILE
 
 
-def test_the_same_records_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
-    records = pair("concrete", 10.0, 5.0) + pair("yacht", 3.0, 4.0)
-    first = _write(tmp_path / "a.html", records)
-    assert _write(tmp_path / "b.html", records[::-1]) == first
-
-
 def test_nothing_at_all_says_what_fills_it(tmp_path: Path) -> None:
     text = _write(tmp_path / "report.html", [], verdicts=[])
     page = SoundPage(text)
     assert text.count(COMMAND) == 6
     assert not [tag for tag, _ in page.elements if tag in {"select", "table"}]
     assert len(text) < 100_000  # the charting library is left out
-
-
-def test_one_arm_has_curves_but_neither_effect_nor_sweep(tmp_path: Path) -> None:
-    text = _write(tmp_path / "report.html", folds(record()))
-    ids = SoundPage(text).values("id")
-    assert "curve-chart" in ids
-    assert not {"effects", "sweep-form"} & set(ids)
-    assert "at three strengths or more" in text
-
-
-def test_an_empty_table_says_so(tmp_path: Path) -> None:
-    text = _write(tmp_path / "report.html", [], grids=[_grid()])
-    assert "None of this table has been run yet." in text
 
 
 @pytest.mark.parametrize("package", ["plotly", "jinja2"])
@@ -215,12 +189,6 @@ def test_numbers_of_folds_are_told_apart_and_both_are_there() -> None:
     # Five folds are the paper's, so that they are what the summary speaks of.
     (effect,) = effects(settings(by_arm(five(two) + two)))
     assert effect.setting.key.folds == 5
-
-
-def test_one_epoch_is_singular(tmp_path: Path) -> None:
-    records = at(pair("concrete", 10.0, 5.0), epochs=1)
-    assert "1 epochs" not in _write(tmp_path / "report.html", records)
-    assert settings(by_arm(records))[0].protocol == "file order, 2 folds, 1 epoch"
 
 
 def test_without_the_papers_splits_our_questions_come_first(tmp_path: Path) -> None:
@@ -313,21 +281,3 @@ def test_counts_of_verdicts_are_a_sentence() -> None:
         "noise and 1 was not run."
     )
     assert count_words([]) == ""
-
-
-def test_verdicts_on_one_claim_share_a_card() -> None:
-    records = [
-        replace(record, cell=replace(record.cell, folds=5, fold=fold))
-        for record in pair("fish", 10.0, 5.0)[::2]
-        for fold in range(5)
-    ]
-    every: tuple[Verdict, ...] = verdicts(records)
-    cards = claim_cards(every)
-    assert sum(len(card["verdicts"]) for card in cards) == len(every)
-    first = cards[0]["verdicts"]
-    assert [each["who"] for each in first] == [
-        "MC dropout, 100 epochs",
-        "Deep ensemble, 100 epochs",
-    ]
-    assert first[0]["sets"][0]["data"] == "Fish"
-    assert first[1]["kind"] == "idle"

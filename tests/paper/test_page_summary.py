@@ -46,25 +46,6 @@ def test_tiles_take_the_median_and_count_verdicts() -> None:
     assert tiles([], []) == []
 
 
-def test_words_and_tiles_say_raised_where_it_rose() -> None:
-    found = effects(settings(by_arm(pair("a", 10.0, 11.0) + pair("b", 4.0, 5.0))))
-    assert "raised the mean calibration error on 2 of 2" in plain_words(found)[0]
-    assert "lower" not in plain_words(found)[0]
-    shown = {tile.text: tile.value for tile in tiles(found, [])}
-    assert shown["change of the calibration error, median over 2 data sets"] == (
-        "+17.5 %"
-    )
-    same = plain_words(effects(settings(by_arm(pair("a", 4.0, 4.0)))))
-    assert "left the mean calibration error as it was on 1 data set" in same[0]
-
-
-def test_tiles_of_two_networks_count_comparisons() -> None:
-    records = pair("a", 10.0, 5.0)
-    both = records + at(records, network="deep_ensemble")
-    texts = [tile.text for tile in tiles(effects(settings(by_arm(both))), [])]
-    assert texts[2].endswith("median over 2 comparisons (data sets times networks)")
-
-
 def test_shuffled_folds_are_named_and_not_mixed_with_the_papers() -> None:
     paper = pair("fish", 10.0, 5.0)
     other = at(pair("yacht", 10.0, 20.0), split="shuffled")

@@ -55,11 +55,6 @@ def test_recalibrations_go_with_the_networks_that_can_have_them() -> None:
     }
 
 
-def test_a_cell_of_two_studies_is_run_once() -> None:
-    study = Study(data=("a",))
-    assert Plan(studies=(study, study)).cells() == list(study.cells())
-
-
 @pytest.mark.parametrize("name", PROFILES)
 def test_profiles_survive_toml(name: str, tmp_path: Path) -> None:
     plan = profile(name, seed=3)
@@ -76,17 +71,6 @@ def test_the_quick_profile_is_what_it_says() -> None:
         c.strength for c in cells if (c.data, c.network) == ("concrete", "mc_dropout")
     }
     assert sweep == {0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0}
-
-
-def test_the_paper_profile_is_what_it_says() -> None:
-    cells = profile("paper").cells()
-    protein = {
-        c.repeat for c in cells if (c.data, c.network) == ("protein", "deep_ensemble")
-    }
-    assert protein == {0, 1}
-    assert {c.epochs for c in cells if c.network == "deep_ensemble"} == {64, 100}
-    assert {c.epochs for c in cells if c.network == "mc_dropout"} == {100}
-    assert max(c.repeat for c in cells) == 4
 
 
 @pytest.mark.parametrize(
@@ -127,14 +111,6 @@ def test_a_wrong_plan_is_one_clear_line(text: str, words: str, tmp_path: Path) -
     path.write_text(text)
     with pytest.raises(InputError, match=words):
         read_plan(path)
-
-
-def test_one_value_may_stand_for_a_list(tmp_path: Path) -> None:
-    path = tmp_path / "plan.toml"
-    path.write_text("[[study]]\ndata = 'yacht'\nstrengths = 5\n")
-    (study,) = read_plan(path).studies
-    assert study == Study(data=("yacht",), strengths=(5.0,))
-    assert read_plan(path).name == "plan"
 
 
 def test_any_name_survives_toml(tmp_path: Path) -> None:

@@ -83,24 +83,6 @@ def test_infinite_nll_and_the_median_time() -> None:
     assert summary.seconds == 2.0
 
 
-def test_arms_are_told_apart_by_every_part() -> None:
-    first = Cell(data="yacht", network=MC_DROPOUT)
-    others = {
-        "data": "fish",
-        "split": "shuffled",
-        "folds": 4,
-        "network": "default",
-        "regularizer": "cumulative_kl",
-        "strength": 2.0,
-        "epochs": 64,
-        "recalibration": "isotonic",
-    }
-    changed = [dataclasses.replace(first, **{k: v}) for k, v in others.items()]  # type: ignore[arg-type]
-    assert len(by_arm([record(cell) for cell in [first, *changed]])) == 9
-    same = dataclasses.replace(first, repeat=1, fold=2)
-    assert len(by_arm([record(first), record(same)])) == 1
-
-
 def test_gap_of_the_curve() -> None:
     flat = record(cells(1)[0])
     assert flat.curve_gap == pytest.approx(0.0)
@@ -163,12 +145,6 @@ def test_other_folds_are_not_compared() -> None:
     shuffled = table_of({(0, f): 1.0 for f in range(5)}, "shuffled")
     assert compare(shuffled, five) is None
     assert compare(five, five) is not None
-
-
-def test_a_repeat_is_whole_only_with_each_of_its_folds() -> None:
-    wrong = [record(c) for c in cells(1)[:4]]
-    odd = dataclasses.replace(cells(1)[4], fold=9)
-    assert only([*wrong, record(odd)]).repeats == []
 
 
 def test_infinite_values_are_worse_than_finite_ones() -> None:
@@ -270,8 +246,3 @@ def test_tolerance_of_the_error_uses_both_deviations() -> None:
     assert tolerance(number, ours, repeats=1) == pytest.approx(
         2 * math.sqrt(2) * 5.4 + 0.005
     )
-
-
-def test_year_has_its_own_split() -> None:
-    arm = Model(MC_DROPOUT).arm("year_msd", "qr")
-    assert (arm.split, arm.folds, arm.strength) == ("fixed", 1, 20.0)

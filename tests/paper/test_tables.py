@@ -135,13 +135,6 @@ def test_what_was_not_run_says_so(records: list[Record]) -> None:
     assert entry.detail.startswith("1 repeat;")
 
 
-def test_own_data_get_a_row_without_the_papers_numbers() -> None:
-    first = paper_tables(by_arm(paper_run(["rides.csv"], Model(MC_DROPOUT))))[0]
-    row = row_of(first, "rides")
-    assert row["RMSE", "base, paper"].text == "n/a"
-    assert row["RMSE", "base, ours"].value == 1.0
-
-
 def test_disagreements_have_causes_and_agreement_is_counted(
     records: list[Record],
 ) -> None:
@@ -183,12 +176,6 @@ def test_rows_of_two_numbers_of_folds_differ() -> None:
     ]
     rows = [row[0].text for row in shuffled_grid(by_arm(run(shuffled))).rows]
     assert sorted(rows) == ["MC dropout", "MC dropout, 2 folds"]
-
-
-def test_tables_say_which_deviation(records: list[Record]) -> None:
-    grids = {grid.name: grid for grid in tables(by_arm(records))}
-    for name in ("table-1", "table-4", "disagreements", "arms-paper"):
-        assert any("ddof 0" in note for note in grids[name].notes), name
 
 
 def test_a_full_disk_leaves_the_tables_that_were_there(

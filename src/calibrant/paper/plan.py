@@ -242,103 +242,8 @@ def _check_names(content: Collection[str], names: tuple[str, ...], place: str) -
             )
 
 
-_SMALL = (
-    "yacht",
-    "boston",
-    "fish",
-    "concrete",
-    "airfoil",
-    "red_wine",
-    "white_wine",
-    "kin8nm",
-)
-_LARGE, _YEAR = "protein", "year_msd"
-_SWEEP = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
-_BOTH = ("none", "isotonic")
-# The text's number of epochs, and one at which ensembles overfit as the tables do.
-_EPOCHS = (64, 100)
-
-
-def _quick() -> list[Study]:
-    """One repeat of the eight smaller sets, and a sweep on one of them.
-
-    What takes longest comes first: then no worker waits long for another at the end.
-    """
-    return [
-        Study(data=_SMALL[::-1], networks=(network,), recalibrations=_BOTH)
-        for network in ("deep_ensemble", "mc_dropout")
-    ] + [Study(data=("concrete",), networks=("mc_dropout",), strengths=_SWEEP)]
-
-
-def _paper() -> list[Study]:
-    """Tables 1-4 and Figures 1-2; what takes longest comes last."""
-    dropout = Study(
-        data=(*_SMALL, _LARGE),
-        networks=("mc_dropout",),
-        recalibrations=_BOTH,
-        repeats=5,
-    )
-    ensemble = replace(
-        dropout, data=_SMALL, networks=("deep_ensemble",), epochs=_EPOCHS
-    )
-    sweep = Study(data=("concrete",), networks=("deep_ensemble",), strengths=_SWEEP)
-    studies = [
-        dropout,
-        replace(sweep, networks=("mc_dropout",), repeats=5),
-        ensemble,
-        replace(sweep, repeats=2),
-        replace(sweep, data=(_LARGE,), networks=("mc_dropout",), repeats=2),
-        replace(ensemble, data=(_LARGE,), repeats=2),
-        replace(sweep, data=(_LARGE,)),
-    ]
-    if is_present(_YEAR):
-        fixed = replace(dropout, data=(_YEAR,), split="fixed", folds=1)
-        both = ("mc_dropout", "deep_ensemble")
-        studies += [
-            fixed,
-            replace(fixed, networks=("deep_ensemble",), epochs=_EPOCHS, repeats=1),
-            replace(
-                sweep, data=(_YEAR,), networks=both, split="fixed", folds=1, repeats=1
-            ),
-        ]
-    return studies
-
-
-def _shuffled() -> list[Study]:
-    """Folds at random: what the paper compares, and what it does not."""
-    plain = Study(
-        data=(*_SMALL, _LARGE),
-        networks=("mc_dropout",),
-        recalibrations=_BOTH,
-        split="shuffled",
-        repeats=2,
-    )
-    others = tuple(name for name in REGULARIZERS if name != "cumulative_kl")
-    default = replace(
-        plain,
-        data=_SMALL,
-        networks=("default",),
-        strengths=(0.0,),
-        recalibrations=("out_of_fold",),
-    )
-    return [
-        plain,
-        replace(
-            plain,
-            data=_SMALL,
-            regularizers=(*others, CONDITIONAL),
-            strengths=(),
-            recalibrations=("none",),
-        ),
-        default,
-        replace(plain, data=_SMALL, networks=("deep_ensemble",)),
-        replace(default, data=(_LARGE,)),
-        replace(plain, data=(_LARGE,), networks=("deep_ensemble",)),
-    ]
-
-
-#: Plans by name.
-PROFILES = {"quick": _quick, "paper": _paper, "shuffled": _shuffled}
+#: Plans by name; each is a file in ``plans/``.
+PROFILES = ("quick", "paper", "shuffled")
 
 
 def profile(name: str, *, seed: int = 0) -> Plan:
@@ -358,7 +263,11 @@ def profile(name: str, *, seed: int = 0) -> Plan:
     """
     if name not in PROFILES:
         raise InputError(f"profile must be one of {', '.join(PROFILES)}, got {name!r}.")
-    return Plan(studies=tuple(PROFILES[name]()), seed=seed, name=name)
+    plan = read_plan(Path(__file__).with_name("plans") / f"{name}.toml")
+    # Of the paper's sets one is too large to be bundled.
+    missing = () if is_present("year_msd") else ("year_msd",)
+    studies = tuple(study for study in plan.studies if study.data != missing)
+    return replace(plan, studies=studies, seed=seed)
 
 
 def choose_plan(

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from calibrant.paper.published import (
     lookup,
     paper_arm,
     paper_models,
+    paper_texts,
     side_by_side,
     starred,
     tolerance,
@@ -50,34 +51,29 @@ _MEASURES = {
     "coverage": "coverage",
     "sharpness": "sharpness",
 }
-_BOLD = (
-    "Bold: clearly lower than the other training of the same model, by a paired test "
-    "over folds and repeats at 5 %."
-)
-_DEVIATION = (
-    "± is the population standard deviation (ddof 0) of the repeats' means; a number "
-    "without it is of one repeat."
-)
-_FLOOR = (
-    "Noise floor: what a perfectly calibrated model would show on average with as many "
-    "test rows."
-)
-_SHORT_FLOOR = "Floor: what a perfectly calibrated model shows on as many rows."
-_EPOCHS = (
-    "The text names 100 epochs; the printed ensembles fit shorter trainings better on "
-    "some sets, so both are shown."
-)
-_STAR = "* By the paper's numbers, isotonic recalibration raises the error of base."
-_TOLERANCES = (
-    "Agreement: RMSE within 5 % (or 0.01, where that is more), NLL within 0.1, "
-    "calibration error within two combined standard deviations over repeats."
-)
-_MEANING = (
-    "Errors: of plain and of randomized PIT values, and the mean over quartiles of "
-    "predicted spread and of predicted mean (their floor is four times as high). "
-    "Coverage: share of targets in the central 90 % interval. Sharpness: mean "
-    "predicted standard deviation."
-)
+
+
+def _grid(
+    kind: str,
+    rows: Iterable[tuple[Entry, ...]],
+    *heads: str,
+    name: str = "",
+    notes: Sequence[str] = (),
+    **words: object,
+) -> Grid:
+    """Make a table whose texts stand in ``paper.toml``, with more columns and notes."""
+    every = paper_texts()
+    text = every["tables"][kind]
+    caption = every["captions"].get(text["caption"], text["caption"])
+    known = [head.format(**words) for head in text.get("columns", ())]
+    return Grid(
+        name=name or kind,
+        title=text["title"].format(**words),
+        caption=caption.format(**words),
+        columns=columns(*known, *heads),
+        rows=tuple(rows),
+        notes=tuple(every["notes"].get(n, n) for n in (*text.get("notes", ()), *notes)),
+    )
 
 
 def tables(results: Results) -> tuple[Grid, ...]:
@@ -149,10 +145,6 @@ def _printed(found: PublishedNumber | None) -> Entry:
 def _model(network: str, epochs: int | None) -> str:
     title = network_title(network)
     return title if epochs is None else f"{title}, {epochs_text(epochs)}"
-
-
-def _texts(rows: Sequence[Sequence[str]]) -> tuple[tuple[Entry, ...], ...]:
-    return tuple(tuple(map(Entry, row)) for row in rows)
 
 
 def _ours(
@@ -229,32 +221,16 @@ def paper_tables(results: Results) -> tuple[Grid, ...]:
         for after, when in _RECALIBRATIONS.items():
             isotonic += _pair(results, f"#{word}: {when}", training, after, _ERROR)
     isotonic += floors.values()
-    about = (
-        "Trained without (base) and with quantile regularization (QR, strength 20). "
-        "The calibration error is 100 times the sum of squared gaps over 20 levels. "
-        "Lower is better everywhere."
+    return (
+        _paper_table(results, 1, MC_DROPOUT, scores),
+        _paper_table(results, 2, ENSEMBLE, scores),
+        _paper_table(results, 3, MC_DROPOUT, isotonic),
+        _paper_table(results, 4, ENSEMBLE, isotonic),
     )
-    mapped = (
-        "Calibration error before and after isotonic recalibration on the training "
-        "fold, for models trained without (base) and with quantile regularization."
-    )
-    names = {MC_DROPOUT: "MC dropout", ENSEMBLE: "deep ensembles"}
-    grids: list[Grid] = []
-    for heads, what, caption in (
-        (scores, "base and QR", about),
-        (isotonic, "isotonic recalibration", mapped),
-    ):
-        for network, name in names.items():
-            number = len(grids) + 1
-            title = f"Table {number}: {name}, {what}"
-            grid = _paper_table(results, network, heads, starring=heads is isotonic)
-            grid = replace(grid, name=f"table-{number}", title=title, caption=caption)
-            grids.append(grid)
-    return tuple(grids)
 
 
 def _paper_table(
-    results: Results, network: str, heads: Sequence[_Column], *, starring: bool
+    results: Results, number: int, network: str, heads: Sequence[_Column]
 ) -> Grid:
     models = [model for model in paper_models(results) if model.network == network]
     several = len(models) > 1
@@ -265,7 +241,7 @@ def _paper_table(
         if arm.data not in PAPER_DATA
         and arm == Model(network, arm.epochs).arm(arm.data)
     }
-    stars = starred(network) if starring else ()
+    stars = starred(network) if number > 2 else []
     rows = []
     for data in (*PAPER_DATA, *sorted(others)):
         title = data_title(data, (arm.data for arm in results))
@@ -274,38 +250,18 @@ def _paper_table(
             first += [_whole(model.epochs)] * several
             rows.append((*first, *(entry(model, data) for _, entry in heads)))
     titles = ["Data set"] + ["#Epochs"] * several + [head for head, _ in heads]
-    notes = [_STAR] * starring + [_BOLD, _DEVIATION, _FLOOR] + [_EPOCHS] * several
-    return Grid(
-        name="",
-        title="",
-        caption="",
-        columns=columns(*titles),
-        rows=tuple(rows),
-        notes=tuple(notes),
-    )
+    notes = ["star"] * (number > 2) + ["bold", "deviation", "noise"]
+    notes += ["epochs"] * several
+    return _grid(f"table-{number}", rows, *titles, notes=notes)
 
 
 def agreement_grid(results: Results) -> Grid:
     """Count the sets on which RMSE and NLL agree with the paper's, for each model."""
-    heads = ("Sets run", "base agrees", "QR agrees", "both agree")
-    return Grid(
-        name="agreement",
-        title="Agreement with the paper",
-        caption="Sets on which RMSE and NLL both agree with the printed numbers.",
-        columns=columns(
-            "Model",
-            *(f"#RMSE and NLL: {head}" for head in heads),
-            "#Calibration error: numbers that agree",
-        ),
-        rows=tuple(
-            (
-                Entry(_model(*model)),
-                *_agreeing(side_by_side(results, model)),
-            )
-            for model in paper_models(results)
-        ),
-        notes=(_TOLERANCES,),
+    rows = (
+        (Entry(_model(*model)), *_agreeing(side_by_side(results, model)))
+        for model in paper_models(results)
     )
+    return _grid("agreement", rows)
 
 
 def _agreeing(pairs: Sequence[SideBySide]) -> tuple[Entry, ...]:
@@ -330,19 +286,8 @@ def disagreement_grid(results: Results) -> Grid:
     """List each number that disagrees with the paper's, with its likely cause."""
     models = paper_models(results)
     pairs = [pair for model in models for pair in side_by_side(results, model)]
-    rows = tuple(_disagreement(pair) for pair in pairs if not pair.agrees)
-    texts, numbers = "Data set,Model,Training,Number", "#Paper,#Ours,#Difference"
-    return Grid(
-        name="disagreements",
-        title="Where ours and the paper's differ",
-        caption=(
-            f"{len(rows)} of {len(pairs)} numbers, each with its likely cause, where "
-            "one is known."
-        ),
-        columns=columns(*f"{texts},{numbers},#Allowed,Likely cause".split(",")),
-        rows=rows,
-        notes=(_TOLERANCES, _DEVIATION),
-    )
+    rows = [_disagreement(pair) for pair in pairs if not pair.agrees]
+    return _grid("disagreements", rows, found=len(rows), pairs=len(pairs))
 
 
 def _disagreement(pair: SideBySide) -> tuple[Entry, ...]:
@@ -369,31 +314,19 @@ def errata_grid() -> Grid:
     >>> len(errata_grid().columns)
     3
     """
-    return Grid(
-        name="errata",
-        title="Errata of the paper",
-        caption="What its text gets wrong or leaves out, and what it should say.",
-        columns=columns("Place", "Printed", "Correct"),
-        rows=_texts([(e.place, e.printed, e.correct) for e in errata()]),
-    )
+    slips = [(slip.place, slip.printed, slip.correct) for slip in errata()]
+    return _grid("errata", [tuple(map(Entry, slip)) for slip in slips])
 
 
 def arm_grid(results: Results, *, shuffled: bool) -> Grid:
     """List every arm on shuffled folds, or on the others, with all its numbers."""
     arms = [arm for arm in results if (arm.split == "shuffled") == shuffled]
-    place = "shuffled folds" if shuffled else "the paper's folds"
     heads = [
         f"#Calibration error: {title}" if number < 5 else f"#{title}"
         for number, title in enumerate(_MEASURES.values())
     ]
-    return Grid(
-        name="arms-shuffled" if shuffled else "arms-paper",
-        title=f"Every model that was run on {place}",
-        caption="Mean ± standard deviation over repeats; no ± with one repeat.",
-        columns=columns("Data set", "Model", "#Epochs", "#Folds", "Run", *heads),
-        rows=tuple(_arm_row(results[arm], {arm.data for arm in arms}) for arm in arms),
-        notes=(_DEVIATION, _MEANING),
-    )
+    rows = (_arm_row(results[arm], {arm.data for arm in arms}) for arm in arms)
+    return _grid("arms-shuffled" if shuffled else "arms-paper", rows, *heads)
 
 
 def _arm_row(known: ArmResults, names: Collection[str]) -> tuple[Entry, ...]:
@@ -431,26 +364,7 @@ def shuffled_grid(results: Results) -> Grid:
     rows = [_shuffled_row(results, arms) for arms in groups.values()]
     found = [row for row in rows if row]
     found.sort(key=lambda row: (row[2].value is None, row[2].value))
-    errors = ("ratio", "clearly lower", "clearly higher", "over floor")
-    return Grid(
-        name="shuffled",
-        title="Shuffled folds: each model against MC dropout alone",
-        caption=(
-            "Medians over sets. The error is that of randomized PIT values. Clearly: "
-            "by a paired test over folds and repeats at 5 %."
-        ),
-        columns=columns(
-            "Model",
-            "#Sets",
-            *(f"#Error: {head}" for head in errors),
-            "#NLL: difference",
-            "#NLL: clearly higher",
-            "#CRPS: ratio",
-            "#RMSE: ratio",
-            "#90 % interval: mean coverage",
-        ),
-        rows=tuple(found),
-    )
+    return _grid("shuffled", found)
 
 
 def _shuffled_row(results: Results, arms: Sequence[Arm]) -> tuple[Entry, ...]:
@@ -497,34 +411,23 @@ def _shuffled_row(results: Results, arms: Sequence[Arm]) -> tuple[Entry, ...]:
 
 def verdict_grid(verdicts: Sequence[Verdict]) -> Grid:
     """List claims and verdicts, one row for each claim and model."""
-    return Grid(
-        name="verdicts",
-        title="Verdicts",
-        caption=(
-            "Each claim, what the paper's own numbers say, what ours say, and the "
-            "verdict by a rule that was fixed before the run."
-        ),
-        columns=columns("Claim", "Model", "Verdict", "Paper's numbers", "Ours", "Why"),
-        rows=tuple(
-            (
-                Entry(verdict.claim, detail=verdict.quote),
-                Entry(_model(verdict.network, verdict.epochs)),
-                Entry(verdict.verdict, detail=verdict.rule, emphasis=True),
-                Entry(verdict.paper or "no claim of the paper"),
-                Entry(verdict.ours),
-                Entry(verdict.explanation),
-            )
-            for verdict in verdicts
-        ),
+    rows = (
+        (
+            Entry(verdict.claim, detail=verdict.quote),
+            Entry(_model(verdict.network, verdict.epochs)),
+            Entry(verdict.verdict, detail=verdict.rule, emphasis=True),
+            Entry(verdict.paper or "no claim of the paper"),
+            Entry(verdict.ours),
+            Entry(verdict.explanation),
+        )
+        for verdict in verdicts
     )
+    return _grid("verdicts", rows)
 
 
 def verdict_sets_grid(verdict: Verdict) -> Grid:
     """List the sets behind a verdict."""
     names = [found.data for found in verdict.sets]
-    model = _model(verdict.network, verdict.epochs)
-    b, a = verdict.columns
-    heads = ("Data set", f"#{b}", f"#{a}", "#Difference", "#p", "Result", "#Repeats")
     rows = []
     for found in verdict.sets:
         test, unclear = found.test, found.direction == "unclear"
@@ -537,13 +440,17 @@ def verdict_sets_grid(verdict: Verdict) -> Grid:
             Entry(found.note),
         )
         rows.append(row)
-    return Grid(
+    b, a = verdict.columns
+    model = _model(verdict.network, verdict.epochs)
+    return _grid(
+        "verdict",
+        rows,
         name=f"verdict-{verdict.name}-{verdict.network}-{verdict.epochs or 'any'}",
-        title=f"{verdict.name}, {model}: {verdict.verdict}",
-        caption=verdict.claim,
-        columns=columns(*heads, "Note"),
-        rows=tuple(rows),
         notes=(verdict.rule, verdict.explanation),
+        title=f"{verdict.name}, {model}: {verdict.verdict}",
+        claim=verdict.claim,
+        b=b,
+        a=a,
     )
 
 
@@ -553,14 +460,7 @@ def error_overview(results: Results) -> Grid:
     titles = [_model(*model) for model in models]
     heads = [f"{title}: {who}" for title in titles for who in ("paper", "ours")]
     rows = (_error_row(results, data, models) for data in PAPER_DATA)
-    return Grid(
-        name="overview",
-        title="Calibration error, without and with the regularizer",
-        caption="100 times the sum of squared gaps over 20 levels, base to QR.",
-        columns=columns("Data set", *heads, "#floor"),
-        rows=tuple(row for row in rows if row),
-        notes=(_SHORT_FLOOR,),
-    )
+    return _grid("overview", filter(None, rows), *heads, "#floor")
 
 
 def _error_row(
@@ -614,14 +514,7 @@ def arm_overview(results: Results) -> Grid:
         words.append(f"{arm.folds} {arm.split} folds, {epochs_text(arm.epochs)}")
         numbers = (known.spread(metric).mean for metric in metrics)
         rows.append((Entry(", ".join(words)), *map(_number, numbers)))
-    return Grid(
-        name="arms",
-        title="Other models",
-        caption="Means over folds and repeats.",
-        columns=columns("Model", *(f"#{_MEASURES[metric]}" for metric in metrics)),
-        rows=tuple(rows),
-        notes=(_SHORT_FLOOR,),
-    )
+    return _grid("arms", rows, *(f"#{_MEASURES[metric]}" for metric in metrics))
 
 
 def verdict_overview(verdicts: Sequence[Verdict], source: str = "paper") -> Grid:
@@ -637,11 +530,11 @@ def verdict_overview(verdicts: Sequence[Verdict], source: str = "paper") -> Grid
         (Entry(claim), *(found.get((name, *model), _NOTHING) for model in models))
         for name, claim in claims.items()
     )
-    first = "Claim" if source == "paper" else "Question"
-    return Grid(
-        name="verdict-overview",
-        title="Claims of the paper" if source == "paper" else "Our own questions",
-        caption="By rules that were written down before the run.",
-        columns=columns(first, *(_model(*model) for model in models)),
-        rows=tuple(rows),
+    paper = source == "paper"
+    return _grid(
+        "verdict-overview",
+        rows,
+        *(_model(*model) for model in models),
+        source="Claims of the paper" if paper else "Our own questions",
+        first="Claim" if paper else "Question",
     )
