@@ -21,8 +21,8 @@ import torch
 
 from calibrant import CalibratedRegressor, paper_calibration_error
 from calibrant.data import DataSet, Split, load, random_splits
-from calibrant.report._entries import short
-from calibrant.report.grid import Column, Entry, Grid, to_markdown
+from calibrant.paper.grid import Column, Entry, Grid, to_markdown
+from calibrant.paper.tables import short
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "pictures" / "before_after.json"

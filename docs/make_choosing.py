@@ -16,30 +16,26 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from calibrant.benchmark.comparison import (
-    FoldTable,
-    SetComparison,
-    compare,
-    fold_table,
-)
-from calibrant.benchmark.ledger import read_csv
-from calibrant.benchmark.profiles import profile
-from calibrant.benchmark.records import NO_REGULARIZER, Record
-from calibrant.benchmark.summary import MEASURES, Arm, Repeats, by_arm
 from calibrant.metrics.bands import coverage_range
 from calibrant.metrics.noise import noise_floor
-from calibrant.report._entries import short
-from calibrant.report._names import data_title, network_title
-from calibrant.report.grid import Column, Entry, Grid, to_markdown
+from calibrant.paper.grid import Column, Entry, Grid, to_markdown
+from calibrant.paper.ledger import NO_REGULARIZER, Record, read_csv
+from calibrant.paper.plan import profile
+from calibrant.paper.settings import data_title, network_title
+from calibrant.paper.statistics import (
+    Arm,
+    FoldTable,
+    Results,
+    SetComparison,
+    by_arm,
+    compare,
+)
+from calibrant.paper.tables import short
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "choosing.md"
 BLOCK = re.compile(r"(<!-- choosing: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 ERROR = "randomized_calibration_error"
-NUMBERS = MEASURES | {
-    "test_rows": lambda record: record.test_rows,
-    "endless": lambda record: math.isinf(record.nll),
-}
 #: Test rows for which the page says what can be told.
 SIZES = (31, 62, 103, 206, 309, 1000, 10_000)
 QR = ("cumulative_kl", 20.0)
@@ -75,7 +71,7 @@ DEFAULT = Choice("pooled", "default", "none", 0.0, "out_of_fold")
 class Runs:
     """Finished cells of one folder of results, by arm."""
 
-    arms: dict[Arm, Repeats]
+    arms: Results
     split: str
 
     @property
@@ -91,7 +87,7 @@ class Runs:
 
     def mean(self, choice: Choice, data: str, measure: str = ERROR) -> float | None:
         """Mean over folds and repeats; None if it was not run."""
-        table = self._table(choice, data, measure)
+        table = self.table(choice, data, measure)
         return None if table is None else table.mean
 
     def compare(
@@ -99,7 +95,7 @@ class Runs:
     ) -> dict[str, SetComparison]:
         """Compare B with A on every set that has both."""
         found = {
-            name: compare(self._table(b, name, measure), self._table(a, name, measure))
+            name: compare(self.table(b, name, measure), self.table(a, name, measure))
             for name in self.sets
         }
         return {name: each for name, each in found.items() if each is not None}
@@ -119,9 +115,10 @@ class Runs:
             recalibration=choice.recalibration,
         )
 
-    def _table(self, choice: Choice, data: str, measure: str) -> FoldTable | None:
-        arm = self._arm(choice, data)
-        return fold_table(arm, self.arms.get(arm, {}), NUMBERS[measure])
+    def table(self, choice: Choice, data: str, measure: str) -> FoldTable | None:
+        """Numbers of each repeat and fold; None if it was not run."""
+        found = self.arms.get(self._arm(choice, data))
+        return found.table(measure) if found else None
 
 
 @cache
@@ -269,7 +266,12 @@ def findings(run: Runs) -> str:
         rmse = run.compare(qr, base, "rmse")
         nll = run.compare(qr, base, "nll")
         held = run.known(isotonic, "coverage")
-        endless = run.known(isotonic, "endless")
+        tables = (run.table(isotonic, name, "nll") for name in run.sets)
+        endless = [
+            statistics.fmean(map(math.isinf, table.values.values()))
+            for table in tables
+            if table is not None
+        ]
         lines += [
             f"- {title}, **QR against base**: calibration error "
             f"{_counted(run.compare(qr, base))}; RMSE {_counted(rmse)}, most on "

@@ -13,13 +13,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from calibrant.benchmark.ledger import read_csv
-from calibrant.benchmark.records import Record
-from calibrant.benchmark.summary import summarize
-from calibrant.benchmark.verdicts import verdicts
-from calibrant.report.grid import Column, Entry, Grid, to_markdown
-from calibrant.report.overview import error_overview, verdict_overview
-from calibrant.report.tables import errata_grid, tables, verdict_grid
+from calibrant.paper.claims import verdicts
+from calibrant.paper.grid import Column, Entry, Grid, to_markdown
+from calibrant.paper.ledger import Record, read_csv
+from calibrant.paper.statistics import by_arm
+from calibrant.paper.tables import (
+    errata_grid,
+    error_overview,
+    tables,
+    verdict_grid,
+    verdict_overview,
+)
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"(<!-- results: ([a-z0-9 -]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -52,14 +56,13 @@ def state(name: str, found: Sequence[Record]) -> str:
 
 def masks() -> Grid:
     """Compare MC dropout with each row's own masks and with masks that rows share."""
-    runs = [summarize(records("paper")), summarize(records("shared-masks"))]
-    own, shared = ({each.arm: each.values for each in run} for run in runs)
+    own, shared = by_arm(records("paper")), by_arm(records("shared-masks"))
     arms = [arm for arm in shared if arm in own and arm.recalibration == "none"]
     rows = tuple(
         (
             Entry(f"{arm.data}, {'QR' if arm.strength else 'base'}"),
             *(
-                Entry(f"{run[arm][name].mean:.2f}")
+                Entry(f"{run[arm].spread(name).mean:.2f}")
                 for name in ("calibration_error", "rmse", "nll")
                 for run in (own, shared)
             ),
@@ -95,8 +98,12 @@ def default() -> dict[str, str]:
 def blocks() -> dict[str, str]:
     """Return everything that can stand between two marks."""
     paper, shuffled = records("paper"), records("shuffled")
-    found = {"overview": body(error_overview(paper)), "errata": body(errata_grid())}
-    found |= {"masks": body(masks())} | default()
+    found = {
+        "overview": body(error_overview(by_arm(paper))),
+        "errata": body(errata_grid()),
+        "masks": body(masks()),
+    }
+    found |= default()
     for name, every in (("paper", paper), ("shuffled", shuffled)):
         judged = verdicts(every)
         own = [each for each in judged if each.source == "own"]
@@ -105,7 +112,7 @@ def blocks() -> dict[str, str]:
         found[f"{name} verdicts"] = body(
             verdict_grid(paper_claims if name == "paper" else own)
         )
-        found |= {f"{name} {grid.name}": body(grid) for grid in tables(every)}
+        found |= {f"{name} {grid.name}": body(grid) for grid in tables(by_arm(every))}
     found["verdicts"] = body(verdict_overview(verdicts(paper)))
     return found
 

@@ -72,12 +72,12 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 
 
 def test_a_ledger_that_is_none_is_refused_and_kept(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.sqlite"
-    path.write_text("not a database at all, but somebody's file")
+    path = tmp_path / "results.csv"
+    path.write_text("not a table of cells at all, but somebody's file")
     code, text = invoke("--only", "yacht", "--out", str(tmp_path))
     assert code == 2
     assert str(path) in text
-    assert path.read_text().startswith("not a database")
+    assert path.read_text().startswith("not a table")
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_scheduler_that_is_not_there_is_one_line(tmp_path: Path) -> None:
 def test_what_failed_is_told_and_the_rest_is_reported(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibrant.benchmark import run as run_module
+    from calibrant.paper import run as run_module
 
     original = run_module.run_job
 
@@ -112,7 +112,7 @@ def test_what_failed_is_told_and_the_rest_is_reported(
 def test_interrupted_it_says_how_to_go_on(
     table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from calibrant.benchmark import run as run_module
+    from calibrant.paper import run as run_module
 
     def stops(job, plan_seed, threads):  # type: ignore[no-untyped-def]  # noqa: ANN001,ANN202,ARG001
         raise KeyboardInterrupt

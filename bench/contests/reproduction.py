@@ -14,10 +14,10 @@ from torch import Tensor
 
 from bench import plain
 from bench.contest import Contest, Stated, at_least
-from calibrant.benchmark.jobs import MEMBERS, split_of
-from calibrant.benchmark.profiles import profile
-from calibrant.benchmark.records import Cell
 from calibrant.data import load
+from calibrant.paper.jobs import MEMBERS, split_of
+from calibrant.paper.ledger import Cell
+from calibrant.paper.plan import profile
 from calibrant.recalibration.maps import IsotonicRecalibrator
 
 __all__ = ["CONTESTS", "plain_seconds"]

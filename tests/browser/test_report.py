@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from calibrant.benchmark.errata import ERRATA
-from calibrant.benchmark.records import LEVELS, Cell, Record
-from calibrant.benchmark.verdicts import verdicts
-from calibrant.report.grid import Column, Entry, Grid
-from calibrant.report.page import write_page
+from calibrant.paper.claims import verdicts
+from calibrant.paper.grid import Column, Entry, Grid
+from calibrant.paper.ledger import LEVELS, Cell, Record
+from calibrant.paper.page import write_page
+from calibrant.paper.published import errata
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -103,7 +103,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records=records,
         grids=[_grid()],
         verdicts=verdicts(records),
-        errata=ERRATA,
+        errata=errata(),
         about={"Plan": "one\ntwo"},
     )
 

@@ -4,9 +4,37 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from calibrant.benchmark.records import LEVELS, Cell, Record
+from calibrant.paper.ledger import LEVELS, Cell, Record
 
-__all__ = ["at", "five", "folds", "pair", "record"]
+__all__ = ["at", "five", "folds", "measured", "pair", "record"]
+
+
+def measured(cell: Cell, **numbers: Any) -> Record:
+    """A record of 40 test rows whose curve is the diagonal, but for some numbers."""
+    error = numbers.get("calibration_error", 10.0)
+    values: dict[str, Any] = {
+        "train_rows": 160,
+        "test_rows": 40,
+        "calibration_error": error,
+        "floor": 8.3,
+        "randomized_calibration_error": error,
+        "spread_calibration_error": error,
+        "mean_calibration_error": error,
+        "rmse": 1.0,
+        "nll": 1.5,
+        "crps": 0.5,
+        "sharpness": 0.8,
+        "coverage": 0.9,
+        "curve": tuple(range(2, 2 * LEVELS + 1, 2)),
+        "seed": 7,
+        "stack": "1",
+        "threads": 1,
+        "versions": "torch 2",
+        "host": "a machine",
+        "seconds": 90.0,
+        "finished": "2026-01-01T00:00:00+00:00",
+    }
+    return Record(cell=cell, **values | numbers)
 
 
 def record(
@@ -18,38 +46,15 @@ def record(
     rmse: float = 1.0,
     fold: int = 0,
 ) -> Record:
-    regularizer = "cumulative_kl" if strength else "none"
     cell = Cell(
         data=data,
         folds=2,
         network=network,
-        regularizer=regularizer,
+        regularizer="cumulative_kl" if strength else "none",
         strength=strength,
         fold=fold,
     )
-    return Record(
-        cell=cell,
-        train_rows=160,
-        test_rows=40,
-        calibration_error=error,
-        floor=8.3,
-        randomized_calibration_error=error,
-        spread_calibration_error=error,
-        mean_calibration_error=error,
-        rmse=rmse,
-        nll=1.5,
-        crps=0.5,
-        sharpness=0.8,
-        coverage=0.9,
-        curve=tuple(range(2, 2 * LEVELS + 1, 2)),
-        seed=7,
-        stack="1",
-        threads=1,
-        versions="torch 2",
-        host="a machine",
-        seconds=90.0,
-        finished="2026-01-01T00:00:00+00:00",
-    )
+    return measured(cell, calibration_error=error, rmse=rmse)
 
 
 def folds(one: Record) -> list[Record]:

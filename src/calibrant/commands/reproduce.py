@@ -19,8 +19,8 @@ from calibrant.commands._options import (
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.benchmark.plan import Plan
-    from calibrant.workflows.reproduce import Reproduction
+    from calibrant.paper.plan import Plan
+    from calibrant.paper.reproduce import Reproduction
 
 __all__ = ["reproduce"]
 
@@ -49,7 +49,7 @@ def reproduce(
         Path | None, typer.Option(help="A plan in TOML instead; see --print-plan.")
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for ledger, tables, figures and report.")
+        Path, typer.Option(help="Folder for results, tables, figures and report.")
     ] = Path("reproduction"),
     only: Annotated[
         Many, typer.Option(help="Leave all data sets of the plan out but these.")
@@ -202,7 +202,7 @@ def _chosen_plan(
     options: Mapping[str, object],
 ) -> "Plan":
     """Return the plan of a file, of the options, or of a profile."""
-    from calibrant.workflows.plans import choose_plan
+    from calibrant.paper.plan import choose_plan
 
     name = None if profile is None else profile.value
     return choose_plan(name, plan, options, only=only or (), seed=seed)
@@ -217,13 +217,14 @@ def _reproduce(
 ) -> None:
     import os
 
-    from calibrant.workflows import reproduce as work
+    from calibrant import paper
 
     workers, scheduler = runners
-    done = work.reproduce(
+    done = paper.reproduce(
         plan,
         out,
-        workers=work.Workers(workers or os.cpu_count() or 1, scheduler),
+        workers=workers or (1 if scheduler else os.cpu_count() or 1),
+        scheduler=scheduler,
         resume_from=resume_from,
         progress=not console.silent,
     )
@@ -231,15 +232,15 @@ def _reproduce(
 
 
 def _report(out: Path, console: Console) -> None:
-    from calibrant.workflows import reproduce as work
+    from calibrant import paper
 
-    _show(work.report(out), console)
+    _show(paper.report(out), console)
 
 
 def _show(done: "Reproduction", console: Console) -> None:
     from rich.console import Console
 
-    from calibrant.workflows.screen import screen
+    from calibrant.paper.screen import screen
 
     console.json(
         {

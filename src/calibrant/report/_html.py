@@ -1,15 +1,24 @@
 """What every page is made of: templates, style, scripts and plotly, in one file."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calibrant._checks import InputError
+from calibrant.errors import InputError
+from calibrant.files import replace_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["TEMPLATES", "environment", "plotly_script", "read_parts"]
+__all__ = [
+    "TEMPLATES",
+    "environment",
+    "json_text",
+    "plotly_script",
+    "read_parts",
+    "write_text",
+]
 
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -46,6 +55,39 @@ def plotly_script() -> str:
         raise InputError(_advice("plotly")) from error
     # The only way to end a script element from within; absent from known versions.
     return str(get_plotlyjs()).replace("</script", "<\\/script")
+
+
+def json_text(data: Mapping[str, object]) -> str:
+    r"""Write JSON that can stand in a script element, whatever its strings hold.
+
+    Examples
+    --------
+    >>> json_text({"name": "</script>"})
+    '{"name":"\\u003c/script>"}'
+    """
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    # An element ends at "</script" and a comment starts at "<!--", also in a string.
+    return text.replace("<", "\\u003c")
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a page as UTF-8, in one step: a full disk leaves the one that was there.
+
+    Parameters
+    ----------
+    path
+        The file; folders above it are made.
+    text
+        Its lines end as they do here, on any system.
+    """
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
+        raise InputError(
+            f"{path} cannot be written: {error.strerror}. A file that was there is as "
+            "it was."
+        ) from error
+    return path
 
 
 def _advice(package: str) -> str:

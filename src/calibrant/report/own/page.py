@@ -5,9 +5,14 @@ from typing import Any
 
 from calibrant._version import __version__
 from calibrant.metrics.verdict import diagnose
-from calibrant.report._files import write_text
-from calibrant.report._html import TEMPLATES, environment, plotly_script, read_parts
-from calibrant.report._page_data import json_text
+from calibrant.report._html import (
+    TEMPLATES,
+    environment,
+    json_text,
+    plotly_script,
+    read_parts,
+    write_text,
+)
 from calibrant.report.own._chart_data import MOST_COLUMNS, chart_data
 from calibrant.report.own._groups import ranked_columns, worst_words
 from calibrant.report.own._measures import measure_sections

@@ -1,0 +1,15 @@
+from .claims import Verdict as Verdict
+from .claims import verdicts as verdicts
+from .ledger import Cell as Cell
+from .ledger import Ledger as Ledger
+from .ledger import LedgerError as LedgerError
+from .ledger import Record as Record
+from .ledger import read_csv as read_csv
+from .ledger import write_csv as write_csv
+from .plan import Plan as Plan
+from .plan import Study as Study
+from .plan import profile as profile
+from .plan import read_plan as read_plan
+from .reproduce import Reproduction as Reproduction
+from .reproduce import report as report
+from .reproduce import reproduce as reproduce

@@ -1,1 +1,0 @@
-"""The reproduction of the paper as one call; its commands are in ``commands``."""
