@@ -149,7 +149,7 @@ def test_dead_workers_are_replaced_and_in_the_end_told(
 ) -> None:
     def add_and_kill(records: list[Record]) -> int:
         for child in children_of(os.getpid()):
-            if b"loky" in Path(f"/proc/{child}/cmdline").read_bytes():
+            if b"popen_loky" in Path(f"/proc/{child}/cmdline").read_bytes():
                 os.kill(child, signal.SIGKILL)
         return Ledger.add(ledger, records)
 
