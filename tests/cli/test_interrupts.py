@@ -11,10 +11,10 @@ import pytest
 
 from bad_input.case import Outcome, run_command
 from bad_input.houses import forecasts, houses
-from calibrant.estimators.table_model import TableModel
 from calibrant.storage import _place
 from calibrant.tables import TableWriter
 from calibrant.training.loop import Trainer
+from calibrant.workflows.table_model import TableModel
 
 FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "

@@ -13,7 +13,6 @@ import torch
 from calibrant._checks import InputError
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel, described_table
 from calibrant.tables import Roles, write_table
 from calibrant.workflows._training_table import (
     Cut,
@@ -24,6 +23,7 @@ from calibrant.workflows._training_table import (
 from calibrant.workflows.evaluate_table import evaluate_table
 from calibrant.workflows.fit_table import TableFit, _without_own_targets, fit_table
 from calibrant.workflows.recalibrate_table import recalibrate_table
+from calibrant.workflows.table_model import TableModel, described_table
 from homes import TINY, homes
 
 

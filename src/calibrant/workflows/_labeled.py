@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant._progress import Bar
-from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Findings, Source, TableEncoder, read_target
 from calibrant.tables.wording import amount
+from calibrant.workflows.table_model import TableModel
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from calibrant._checks import InputError
 from calibrant.estimators.folds import linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own.page import own_page
 from calibrant.storage import StorageError, check_writable
@@ -58,6 +57,7 @@ from calibrant.workflows.measured import (
     measure,
     own_report,
 )
+from calibrant.workflows.table_model import TableModel, settings_of
 
 __all__ = ["TableFit", "fit_table"]
 
