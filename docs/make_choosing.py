@@ -26,8 +26,7 @@ from calibrant.benchmark.ledger import read_csv
 from calibrant.benchmark.profiles import profile
 from calibrant.benchmark.records import NO_REGULARIZER, Record
 from calibrant.benchmark.summary import MEASURES, Arm, Repeats, by_arm
-from calibrant.metrics.bands import coverage_range
-from calibrant.metrics.noise import noise_floor
+from calibrant.metrics.floors import coverage_range, noise_floor
 from calibrant.report._entries import short
 from calibrant.report._names import data_title, network_title
 from calibrant.report.grid import Column, Entry, Grid, to_markdown

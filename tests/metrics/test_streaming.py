@@ -9,8 +9,7 @@ from torch import Tensor
 
 from calibrant import Empirical, Gaussian, InputError
 from calibrant.metrics import METRICS, streaming
-from calibrant.metrics.calibration import calibration_error
-from calibrant.metrics.coverage import coverage
+from calibrant.metrics.calibration import calibration_error, coverage
 from calibrant.metrics.pit import GriddedTargetWarning, TargetGrid
 from calibrant.metrics.streaming import (
     StreamingCalibrationError,
@@ -173,7 +172,7 @@ def test_float32_batches_are_summed_in_float64(law: Gaussian, y: Tensor) -> None
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"levels": 0}, "levels must be at least 1"),
+        ({"levels": 0}, "levels must be a whole number >= 1"),
         ({"reduction": "max"}, "reduction must be one of"),
         ({"kind": "middle"}, "kind must be"),
     ],

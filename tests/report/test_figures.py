@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from calibrant.benchmark.records import LEVELS, Cell, Record
-from calibrant.metrics.bands import calibration_band
+from calibrant.metrics.floors import calibration_band
 from calibrant.report._arms import settings
 from calibrant.report.figures import curves_figure, sweep_figure, write_figures
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from calibrant._checks import InputError
-from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import write_table
 from calibrant.workflows._foreign import Foreign
 from calibrant.workflows.compare_table import _Maps, compare_table

@@ -12,7 +12,7 @@ import pytest
 from calibrant._checks import InputError
 from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.table_model import TableModel
-from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import Style, write_table
 from calibrant.workflows import _labeled
 from calibrant.workflows.evaluate_table import Requirement, evaluate_table

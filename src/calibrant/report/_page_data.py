@@ -7,7 +7,7 @@ from typing import Any
 
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER
 from calibrant.benchmark.summary import MEASURES, PAPER_REGULARIZER
-from calibrant.metrics.bands import calibration_band
+from calibrant.metrics.floors import calibration_band
 from calibrant.report._arms import ArmRecords, Setting, compared_settings
 from calibrant.report._names import network_title
 

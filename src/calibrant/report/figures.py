@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from calibrant.benchmark.records import LEVELS, Record
 from calibrant.benchmark.summary import MEASURES
-from calibrant.metrics.bands import calibration_band
-from calibrant.plots._style import COLORS, GRAY, finish
+from calibrant.metrics.floors import calibration_band
+from calibrant.plots import COLORS, GRAY, finish
 from calibrant.report._arms import (
     ArmRecords,
     Number,

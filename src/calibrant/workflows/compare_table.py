@@ -18,7 +18,7 @@ from calibrant.estimators.pool import fit_recorded, fresh_recalibrator
 from calibrant.metrics.pit import TargetGrid, detect_grid
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence
-from calibrant.report.own.page import write_own_page
+from calibrant.report.own_page import write_own_page
 from calibrant.tables import (
     Source,
     Style,

@@ -8,9 +8,9 @@ from typing import Any
 
 from calibrant._checks import InputError
 from calibrant.estimators.table_model import TableModel, settings_of
-from calibrant.metrics.bands import coverage_range
+from calibrant.metrics.floors import coverage_range
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own.page import write_own_page
+from calibrant.report.own_page import write_own_page
 from calibrant.tables import Style
 from calibrant.workflows._given import as_names
 from calibrant.workflows._labeled import read_labeled

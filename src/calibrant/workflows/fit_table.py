@@ -16,7 +16,7 @@ from calibrant.estimators.folds import linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own.page import own_page
+from calibrant.report.own_page import own_page
 from calibrant.storage import StorageError, check_writable
 from calibrant.tables import (
     Findings,

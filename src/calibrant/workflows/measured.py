@@ -8,10 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.scorecard import Scorecard, evaluate
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
-from calibrant.report.own.contents import OwnReport, Predictions
+from calibrant.report.contents import OwnReport, Predictions
 from calibrant.workflows._labeled import Labeled
 
 __all__ = [
@@ -100,8 +99,9 @@ def judgment(card: Scorecard, *, which: str = "unseen row") -> str:
     >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
     >>> card = evaluate((torch.zeros(400), torch.ones(400)), noise)
     >>> print(judgment(card))
-    Your 90 % intervals covered 92.5 % of 400 unseen rows; a perfect model would show \
-87.0 to 92.8 %. No fault can be seen: the intervals can be trusted as they are.
+    Your 90 % intervals covered 92.5 % of 400 unseen rows; a perfectly calibrated \
+model would cover 87.0 to 92.8 %. No sign of a fault: the intervals can be trusted as \
+they are.
     """
     sentence = coverage_sentence(card, whose="Your", which=which)
     return f"{sentence} {verdict_words(card)}"

@@ -13,7 +13,7 @@ from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence
-from calibrant.report.own.page import own_page
+from calibrant.report.own_page import own_page
 from calibrant.storage import check_writable
 from calibrant.tables import Style
 from calibrant.workflows._labeled import Labeled, read_labeled

@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from calibrant.metrics.conditional import GroupCalibration
+from calibrant.metrics.groups import GroupCalibration
 from calibrant.metrics.scorecard import Measure, Scorecard
 
 __all__ = ["group_table", "short_card"]
@@ -38,7 +38,7 @@ def short_card(*cards: Scorecard, titles: tuple[str, ...] = ("value",)) -> Table
     """
     table = Table(box=SIMPLE_HEAD)
     table.add_column(f"on {cards[0].n:,} rows")
-    for title in (*titles, "a perfect model"):
+    for title in (*titles, "perfect calibration"):
         table.add_column(title, justify="right")
     for name, words in _SHOWN.items():
         measures = [card.measure(name) for card in cards]
@@ -47,7 +47,7 @@ def short_card(*cards: Scorecard, titles: tuple[str, ...] = ("value",)) -> Table
 
 
 def group_table(name: str, groups: Sequence[GroupCalibration]) -> Table:
-    """Return how many rows of each group its 90 % intervals hold, as a table.
+    """Return how many rows of each group its 90 % intervals cover, as a table.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def group_table(name: str, groups: Sequence[GroupCalibration]) -> Table:
     """
     table = Table(box=SIMPLE_HEAD)
     table.add_column(Text(f"{name!r:.40}"))
-    for title in ("rows", "within the 90 % interval", "a perfect model"):
+    for title in ("rows", "within the 90 % interval", "perfect calibration"):
         table.add_column(title, justify="right")
     for group in groups[:_MOST_GROUPS]:
         low, high = group.range_90
