@@ -67,10 +67,6 @@ def test_floors_of_the_paper(n: int, percent: float) -> None:
     assert floor.low < floor.expectation < floor.high
 
 
-def test_floor_of_yacht_after_an_empirical_map() -> None:
-    assert round(100 * floor_after_recalibration(62, 246), 1) == 6.7
-
-
 @pytest.mark.parametrize(("n", "n_fit"), [(40, 60), (200, 50), (500, 7)])
 def test_floor_after_recalibration_against_simulation(n: int, n_fit: int) -> None:
     rng = np.random.default_rng(0)
@@ -189,14 +185,6 @@ def test_coverage_is_exactly_binomial() -> None:
         expected = binom.pmf(counts[far], 20, 0.9).sum()
         assert floor.p_value(k / 20) == pytest.approx(expected)
     assert 0 < noise_floor("coverage", n=100_000).p_value(0.1) < 1e-300
-
-
-def test_a_million_rows_cost_no_more_than_a_few() -> None:
-    for name in ("calibration_error", "cramer_von_mises"):
-        large, small = noise_floor(name, n=1_000_000), noise_floor(name, n=1000)
-        ratio = large.high / large.expectation
-        assert ratio == pytest.approx(small.high / small.expectation, rel=0.1)
-    assert noise_floor(n=1_000_000).expectation == pytest.approx(399 / 120e6)
 
 
 def test_is_reproducible_and_follows_the_seed() -> None:
@@ -395,12 +383,6 @@ def test_pointwise_band_holds_points_but_not_curves(n: int) -> None:
     assert curves < 0.85
 
 
-def test_band_of_one_level_is_a_point() -> None:
-    for simultaneous in (False, True):
-        promised, low, high = calibration_band(10, 1, simultaneous=simultaneous)
-        assert promised.tolist() == low.tolist() == high.tolist() == [1.0]
-
-
 def test_simultaneous_histogram_band_holds_all_bins() -> None:
     low, high = histogram_band(200, 10, simultaneous=True)
     narrow = histogram_band(200, 10)
@@ -409,12 +391,6 @@ def test_simultaneous_histogram_band_holds_all_bins() -> None:
     counts = rng.multinomial(200, np.full(10, 0.1), size=4000)
     inside = ((counts >= low) & (counts <= high)).all(-1).mean()
     assert 0.95 - 4 * 0.0035 < inside < 0.99
-
-
-def test_a_million_rows() -> None:
-    _, low, high = calibration_band(1_000_000, 20)
-    assert float((high - low).max()) == pytest.approx(2 * 1.96 * 0.0005, rel=0.01)
-    assert histogram_band(1_000_000, 100) == (9805, 10195)
 
 
 def test_bands_name_what_is_wrong() -> None:

@@ -77,18 +77,6 @@ def test_calibrated_ence_is_about_what_the_docstring_says(
     assert np.mean(values) == pytest.approx((10 / (np.pi * 400)) ** 0.5, rel=0.05)
 
 
-@BINNINGS
-def test_units_scale_uce_by_their_square_and_leave_ence(
-    binning: Binning, generator: torch.Generator
-) -> None:
-    law, y = drawn(500, 0.7, generator)
-    scaled = Gaussian(10 * law.mean, 10 * law.stddev)
-    before = ence(law, y, binning=binning), uce(law, y, binning=binning)
-    after = ence(scaled, 10 * y, binning=binning), uce(scaled, 10 * y, binning=binning)
-    assert after[0] == pytest.approx(before[0])
-    assert after[1] == pytest.approx(100 * before[1])
-
-
 def test_bad_options_are_refused() -> None:
     law = Gaussian([0.0], 1.0)
     with pytest.raises(InputError, match="bins must be at least 1, got 0"):

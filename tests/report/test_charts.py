@@ -73,22 +73,6 @@ def test_one_interval_that_is_far_too_wide_does_not_hide_the_others() -> None:
     assert window[1] < 2 * _charts(contents)["rows"]["window"][1]
 
 
-@pytest.mark.parametrize("value", [0.0, 5.0, -1e6])
-def test_equal_values_have_room(value: float) -> None:
-    same = np.full(4, value)
-    parts = {each.name: same for each in fields(Predictions) if each.name != "row"}
-    bottom, top = _rows(**parts)["window"]
-    assert bottom < value < top
-
-
-def test_digits_follow_the_extent_and_not_the_size() -> None:
-    values = 1e9 + np.array([0.0, 0.001, 0.002, 0.003])
-    parts = {each.name: values for each in fields(Predictions) if each.name != "row"}
-    assert _rows(**parts)["y"] == pytest.approx(values.tolist(), abs=1e-6)
-    rough = _rows(y=np.array([1 / 3, 1.0, 2.0, 3.0]))["y"]
-    assert min(rough) == round(1 / 3, 5)
-
-
 def test_curve_and_histogram_stand_in_their_bands() -> None:
     contents = recalibrated()
     charts = _charts(contents)

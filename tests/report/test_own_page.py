@@ -287,14 +287,6 @@ def test_without_groups_the_page_says_so(tmp_path: Path) -> None:
     assert "All 4 rows, in the order" in _words(text)
 
 
-def test_groups_without_a_search_have_no_worst(tmp_path: Path) -> None:
-    contents = of_law("good")
-    card = replace(contents.card, worst=None)
-    text = _write(tmp_path, replace(contents, card=card))
-    assert 'id="group-chart"' in text
-    assert 'id="worst"' not in text
-
-
 def test_the_worst_group_knows_of_the_rest(tmp_path: Path) -> None:
     words = _words(_write(tmp_path, with_group()))
     assert "Of 11 groups, the one where “kind” is villa stands out most" in words
@@ -344,16 +336,6 @@ def test_every_measure_is_said_in_words_and_explained() -> None:
     assert (held["value"], held["before"]) == ("89.3 %", "64.6 %")
     assert held["perfect"] == "87.1 to 92.7 %"
     assert not held["off"]
-
-
-def test_a_measure_of_another_kind_is_shown_by_its_name() -> None:
-    card = of_law("good", 4).card
-    other = replace(card.measures[0], name="my_number", kind="mine")
-    bare = replace(card, measures=(other,), distribution_calibration=None)
-    (section,) = measure_sections(bare, before=replace(card, measures=()))
-    assert section["title"] == "mine"
-    (line,) = section["lines"]
-    assert (line["title"], line["meaning"], line["before"]) == ("my_number", "", "")
 
 
 @pytest.mark.parametrize("package", ["jinja2", "plotly"])

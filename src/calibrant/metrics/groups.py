@@ -38,7 +38,6 @@ from calibrant.metrics.pit import (
     pit_values,
     rows,
 )
-from calibrant.metrics.spread import cells_between
 
 __all__ = [
     "DistributionCalibration",
@@ -450,7 +449,7 @@ def _prediction_codes(predictive: Distribution, target: Tensor, bins: int) -> In
 def _quantile_codes(values: Floats, bins: int) -> Integers:
     """Codes 0, 1, ... of about equally many rows; equal values stay together."""
     # Ties leave some codes empty.
-    return _renumbered(cells_between(values, _quantile_edges(np.sort(values), bins)))
+    return _renumbered(np.searchsorted(_quantile_edges(np.sort(values), bins), values))
 
 
 def _quantile_edges(ordered: Floats, bins: int) -> Floats:
@@ -534,7 +533,7 @@ def _group_numbers(column: Floats, bins: int) -> _Grouping:
         for start, stop in zip(starts, [*cuts, len(known)], strict=False)
     ]
     all_codes = np.full(len(column), len(ends), dtype=np.int64)
-    all_codes[~missing] = cells_between(known, edges)
+    all_codes[~missing] = np.searchsorted(edges, known)
     labels = [f"{a:.6g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in ends]
     low: list[float | None] = [a for a, _ in ends]
     high: list[float | None] = [b for _, b in ends]

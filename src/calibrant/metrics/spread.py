@@ -14,7 +14,6 @@ from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.floors import NoiseFloor, floor_from_draws
 from calibrant.metrics.pit import (
     Floats,
-    Integers,
     TargetGrid,
     check_draws,
     error_of_mean,
@@ -24,11 +23,9 @@ from calibrant.metrics.pit import (
 )
 from calibrant.scores import Prediction
 
-__all__ = ["cells_between", "ence", "spread_noise_floors", "uce"]
+__all__ = ["ence", "spread_noise_floors", "uce"]
 
 Binning = Literal["count", "width"]
-#: Up to here a comparison with each edge is quicker than a binary search.
-_FEW_EDGES = 16
 #: Targets that are drawn at once for the floors of ence and uce.
 _VALUES = 5000
 #: Above this many rows the mean squared errors of bins are drawn, where they are nearly
@@ -168,7 +165,7 @@ def _spread_bins(
     if bins < 1:
         raise InputError(f"bins must be at least 1, got {bins}.")
     values = by.detach().cpu().numpy()
-    cells = cells_between(values, _inner_edges(values, bins, binning), edge_above=True)
+    cells = np.searchsorted(_inner_edges(values, bins, binning), values, side="right")
     index = torch.from_numpy(cells).to(by.device)
     count = torch.bincount(index, minlength=bins)
     filled = count > 0
@@ -197,22 +194,6 @@ def _inner_edges(values: Floats, bins: int, binning: Binning) -> Floats:
     else:
         raise InputError(f"binning must be 'count' or 'width', got {binning!r}.")
     return edges
-
-
-def cells_between(
-    values: Floats, edges: Floats, *, edge_above: bool = False
-) -> Integers:
-    """How many of the ascending edges lie below each value.
-
-    A value on an edge belongs to the cell below it, or above it with ``edge_above``.
-    """
-    if len(edges) > _FEW_EDGES:
-        return np.searchsorted(edges, values, side="right" if edge_above else "left")
-    exceeds = np.greater_equal if edge_above else np.greater
-    below = np.zeros(len(values), dtype=np.int8)
-    for edge in edges:
-        below += exceeds(values, edge).view(np.int8)
-    return below.astype(np.int64)
 
 
 @torch.no_grad()
