@@ -22,10 +22,7 @@ from .estimators.folds import SerialDependenceWarning as SerialDependenceWarning
 from .estimators.onnx import export_onnx as export_onnx
 from .estimators.persistence import load as load
 from .estimators.regressor import CalibratedRegressor as CalibratedRegressor
-from .estimators.regressor import SideBySide as SideBySide
-from .estimators.regressor import fit_side_by_side as fit_side_by_side
 from .estimators.strength import StrengthPath as StrengthPath
-from .estimators.table_model import TableModel as TableModel
 from .learners import HEADS as HEADS
 from .learners import NETWORKS as NETWORKS
 from .learners.ensembles import DeepEnsemble as DeepEnsemble
@@ -159,3 +156,4 @@ from .workflows.predict_table import TablePrediction as TablePrediction
 from .workflows.predict_table import predict_table as predict_table
 from .workflows.recalibrate_table import TableRecalibration as TableRecalibration
 from .workflows.recalibrate_table import recalibrate_table as recalibrate_table
+from .workflows.table_model import TableModel as TableModel

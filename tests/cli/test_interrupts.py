@@ -11,10 +11,10 @@ import pytest
 
 from bad_input.case import Outcome, run_command
 from bad_input.houses import forecasts, houses
-from calibrant.estimators.table_model import TableModel
 from calibrant.storage import _place
-from calibrant.tables.writer import TableWriter
+from calibrant.tables import TableWriter
 from calibrant.training.loop import Trainer
+from calibrant.workflows.table_model import TableModel
 
 FIT = (
     "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
@@ -220,7 +220,7 @@ def test_predict_in_the_middle(
 def test_predict_while_the_file_gets_its_name(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrant.tables._pending.PendingFile.keep", ctrl_c)
+    monkeypatch.setattr("calibrant.tables.write.TableWriter._finish", ctrl_c)
     interrupted("predict model houses.csv -o out.csv", place)
 
 

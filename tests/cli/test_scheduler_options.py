@@ -9,7 +9,7 @@ import pytest
 
 from bad_input.case import run_command
 from bad_input.houses import houses
-from calibrant.tables.writer import TableWriter
+from calibrant.tables import TableWriter
 from small_cluster import small_cluster
 
 

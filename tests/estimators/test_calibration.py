@@ -15,12 +15,9 @@ from calibrant.estimators.folds import Blocks, design_for
 
 Make = Callable[..., CalibratedRegressor]
 
-
 Array = npt.NDArray[np.float64]
 
-
 Rows = tuple[Array, Array]
-
 
 pytestmark = pytest.mark.slow
 
@@ -118,7 +115,6 @@ def test_coverage_over_data_sets(n: int, sets: int, cheap: Make) -> None:
 
 
 N = 48
-
 
 HARD: dict[str, Any] = {
     "folds": 3,

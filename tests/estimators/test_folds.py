@@ -88,30 +88,15 @@ class TestLinkedRows:
         found = [set(np.flatnonzero(labels == each)) for each in np.unique(labels)]
         assert sorted(map(sorted, found)) == sorted(map(sorted, expected))
 
-    def test_labels_count_up_in_the_order_of_the_rows(self) -> None:
-        x = np.array([[5.0], [3.0], [5.0], [1.0], [2.0], [7.0]])
-        assert linked_rows(x, None).tolist() == [0, 1, 0, 2, 3, 4]
-
     def test_zero_has_no_sign(self) -> None:
         x = np.array([[0.0, 1], [-0.0, 1], [2, 1], [3, 1], [4, 1], [0, 2]])
         assert linked_rows(x, None).tolist() == [0, 0, 1, 2, 3, 4]
-
-    def test_columns_do_not_mix(self) -> None:
-        x = np.array([[1.0, 2], [2, 1], [3, 3], [0, 3], [3, 0], [0, 0]])
-        assert len(set(linked_rows(x, None))) == 6
 
     def test_a_common_case_is_no_copy(self) -> None:
         months = np.tile(np.arange(12.0), 50)[:, None]  # each a twelfth of the rows
         assert len(set(linked_rows(months, None))) == 600
         constant = np.ones((7, 3))
         assert len(set(linked_rows(constant, None))) == 7
-
-    def test_rare_copies_are_linked_beside_a_common_case(self) -> None:
-        x = np.zeros((40, 1))
-        x[[3, 9]] = 5.0
-        labels = linked_rows(x, None)
-        assert labels[3] == labels[9]
-        assert len(set(labels)) == 39
 
     def test_a_calendar_links_no_moments(self) -> None:
         weekday = np.tile(np.arange(7.0), 5)[:, None]
@@ -173,12 +158,6 @@ class TestFolds:
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= max(sizes)
 
-    def test_are_random(self) -> None:
-        blocks = Blocks(np.arange(40))
-        first, second = (blocks.folds(4, np.random.default_rng(i)) for i in (0, 1))
-        assert (first != second).any()
-        np.testing.assert_array_equal(first, blocks.folds(4, np.random.default_rng(0)))
-
     @given(st.integers(2, 60), st.integers(2, 6), st.integers(0, 3))
     def test_with_time_are_stretches(self, n: int, count: int, seed: int) -> None:
         time = np.random.default_rng(seed).permutation(n)
@@ -192,17 +171,6 @@ class TestFolds:
         assert set(folds) == set(range(count))
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= 1
-
-    @given(st.lists(st.integers(1, 30), min_size=3, max_size=12), st.integers(2, 3))
-    def test_long_moments_leave_at_least_two_stretches(
-        self, sizes: list[int], count: int
-    ) -> None:
-        time = np.repeat(np.arange(len(sizes)), sizes)
-        folds = Blocks(np.arange(len(time)), time).folds(count, random())
-        assert 2 <= len(set(folds)) <= count
-        assert set(folds) == set(range(folds.max() + 1))
-        for moment in set(time):
-            assert len(set(folds[time == moment])) == 1
 
     @settings(max_examples=60)
     @given(
@@ -268,26 +236,10 @@ class TestSplit:
         assert len(smaller) >= 1
         assert len(smaller) - share * n <= max(max(sizes) / 2, min(sizes))
 
-    def test_a_large_block_is_passed_over(self) -> None:
-        labels = np.array([0] * 90 + list(range(1, 11)))
-        for seed in range(10):
-            _, smaller = Blocks(labels).split(
-                np.arange(100), 0.1, np.random.default_rng(seed)
-            )
-            assert len(smaller) < 12
-
     def test_if_none_fits_the_smallest_is_taken(self) -> None:
         labels = np.array([0] * 30 + [1] * 20 + [2] * 50)
         _, smaller = Blocks(labels).split(np.arange(100), 0.01, random())
         assert set(labels[smaller]) == {1}
-
-    def test_with_time_the_latest(self) -> None:
-        time = np.random.default_rng(1).permutation(50)
-        larger, smaller = Blocks(np.arange(50), time).split(
-            np.arange(50), 0.2, random()
-        )
-        assert len(smaller) == 10
-        assert time[larger].max() < time[smaller].min()
 
     def test_with_time_a_moment_stays_whole(self) -> None:
         time = np.repeat([0, 1, 2], [10, 10, 30])
@@ -369,10 +321,6 @@ def test_held_out_rows_are_seen_by_no_member() -> None:
         assert sorted([*rows, *design.calibration]) == list(range(30))
 
 
-def test_held_out_in_time_are_the_latest() -> None:
-    assert made("held_out", time=True).calibration.tolist() == list(range(24, 30))
-
-
 def test_every_row_has_members_that_have_not_seen_it() -> None:
     design = made("out_of_fold", 32)
     assert len(design.rows) == 15
@@ -405,7 +353,6 @@ def test_folds_in_time_are_stretches() -> None:
 
 Make = Callable[..., CalibratedRegressor]
 
-
 Array = npt.NDArray[np.float64]
 
 
@@ -421,17 +368,6 @@ def series(n: int = 200) -> tuple[Array, Array]:
 def test_a_series_without_time_is_noticed(cheap: Make) -> None:
     with pytest.warns(SerialDependenceWarning, match=r"correlation 0\.[6-9].*time="):
         cheap().fit(*series())
-
-
-def test_with_time_it_is_known(cheap: Make) -> None:
-    x, y = series()
-    cheap().fit(x, y, time=np.arange(len(y)))
-
-
-def test_shuffled_rows_are_left_in_peace(cheap: Make) -> None:
-    x, y = series()
-    order = np.random.default_rng(1).permutation(len(y))
-    cheap().fit(x[order], y[order])
 
 
 def test_rows_of_a_group_may_be_alike(cheap: Make) -> None:
@@ -465,9 +401,6 @@ class TestWarnOfOrder:
         with pytest.warns(SerialDependenceWarning):
             warn_of_order(twice)
         warn_of_order(twice, np.repeat(np.arange(200), 2))
-
-    def test_alternating_errors_are_no_reason(self) -> None:
-        warn_of_order(torch.tensor([0.1, 0.9]).repeat(100))
 
     def test_chance_seldom_warns(self) -> None:
         generator = torch.Generator().manual_seed(0)

@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as arrays
 from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor
 from calibrant.estimators.folds import Design, design_for
-from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.training import DivergedError
 
 Make = Callable[..., CalibratedRegressor]
@@ -81,29 +80,10 @@ def test_weights_that_are_none(weights: Array, text: str, cheap: Make) -> None:
         cheap().fit(*rows(), weights)
 
 
-@pytest.mark.parametrize(
-    "name", ["NaN in x", "infinity in y", "vast targets", "lengths"]
-)
-def test_refused_side_by_side(name: str) -> None:
-    x, y, text = REFUSED[name]
-    model = CalibratedRegressor.paper("mc_dropout", epochs=1)
-    with pytest.raises(ValueError, match=text):
-        fit_side_by_side(model, x, y, [np.arange(9)], seed=0)
-
-
-def test_vast_targets_disturb_only_those_who_learn_from_them(cheap: Make) -> None:
+def test_a_vast_target_disturbs_no_other_fold(cheap: Make) -> None:
     x, y = rows()
-    far = y.copy()
-    far[29] = 1e149  # some 1e149 standard deviations of the first 20 rows
-    model = CalibratedRegressor.paper("mc_dropout", epochs=2)
-    parts = [np.arange(20), np.arange(10, 30)]
-    before, after = (
-        fit_side_by_side(model, x, target, parts, seed=0)[2] for target in (y, far)
-    )
-    assert (before.distribution(x, 0).mean == after.distribution(x, 0).mean).all()
-    assert after.distribution(x, 1).mean.isfinite().all()
-    # Folds of the estimator do not see each other's rows either.
-    check_finite(cheap(recalibrate_on="out_of_fold").fit(x, far), x, far)
+    y[29] = 1e149
+    check_finite(cheap(recalibrate_on="out_of_fold").fit(x, y), x, y)
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
@@ -113,7 +93,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"folds": 31}, r"31 folds .* there are 30\. Lower folds"),
     ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
-    ({"hidden": 16}, r"hidden must be a list .* got 16\. .* write \(64,\)"),
+    ({"hidden": 16}, r"hidden must be whole numbers, as \(64,\), got 16"),
     ({"hidden": (0,)}, "hidden"),
     (
         {"distribution": "normal"},
@@ -122,9 +102,9 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"bins": 1025}, "bins must be a whole number from 0 to 1024, got 1025"),
     ({"bins": -1}, "bins must be a whole number from 0"),
     ({"bins": 4.0}, "bins must be a whole number"),
-    ({"strength": "much"}, r'strength must be a number or "auto".*\'much\''),
+    ({"strength": "much"}, r'strength must be a number or "auto", got .much'),
     ({"strength": -1}, "strength must be finite and at least 0"),
-    ({"strength": "auto", "strength_grid": ()}, r"strength_grid=\(\)"),
+    ({"strength": "auto", "strength_grid": ()}, r"strength_grid must be a list"),
     ({"strength": "auto", "strength_rule": "best"}, "strength_rule"),
     ({"network": "transformer"}, "no network is called 'transformer'"),
     ({"head": "gausian"}, "Did you mean 'gaussian'"),

@@ -9,7 +9,6 @@ import numpy.typing as npt
 import onnxruntime
 import pytest
 import torch
-from sklearn.utils import check_random_state
 from torch import Tensor, nn
 from torch.distributions import Normal
 
@@ -21,20 +20,13 @@ from calibrant.estimators import regressor as regressor_module
 from calibrant.estimators.base import usual_range
 from calibrant.estimators.networks import center_and_scale, feature_limits
 from calibrant.estimators.pool import Pool
-from calibrant.estimators.regressor import fit_side_by_side
 from calibrant.learners import HEADS
-from calibrant.learners.mlp import GaussianMixtureHead
 from calibrant.recalibration import RECALIBRATORS
-from calibrant.recalibration.maps import EmpiricalRecalibrator
-from calibrant.training.history import InterruptedWarning
-from calibrant.training.loop import Trainer
 from calibrant.transforms import from_functions
 
 Make = Callable[..., CalibratedRegressor]
 
-
 Array = npt.NDArray[np.float64]
-
 
 Rows = tuple[Array, Array]
 
@@ -69,7 +61,6 @@ NETWORKS: dict[str, dict[str, Any]] = {
     "torch law": {"network": torch_law},
     "pair": {"network": pair},
 }
-
 
 STRATEGIES = (None, "train", "held_out", "out_of_fold")
 
@@ -188,18 +179,6 @@ class TestBins:
         assert (0 if stack.encoding is None else stack.encoding.size) == size
         assert stack.weights[0].shape[-2] == features + size
 
-    def test_they_bend_what_a_short_training_leaves_straight(self, cheap: Make) -> None:
-        x = np.random.default_rng(0).uniform(-1, 1, (200, 1))
-        y = np.sin(12 * x[:, 0])
-        small = {"members": 1, "hidden": (32,), "recalibrate_on": None, "strength": 0}
-        steps = {"epochs": 30, "batch_size": 16, "learning_rate": 0.02}
-        straight, bent = (
-            cheap(bins=bins, **small, **steps, patience=None).fit(x, y).score(x, y)
-            for bins in (0, 16)
-        )
-        assert straight < 0.5
-        assert bent > 0.9
-
 
 @pytest.mark.parametrize("recalibrator", [*sorted(RECALIBRATORS), None])
 def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> None:
@@ -215,32 +194,6 @@ def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> Non
         plain = cheap(epochs=1, recalibrate_on=None).fit(*line)
         expected = plain.predict_interval(line[0])
         np.testing.assert_array_equal(model.predict_interval(line[0]), expected)
-
-
-def test_a_recalibrator_of_ones_own_is_not_touched(cheap: Make, line: Rows) -> None:
-    own = EmpiricalRecalibrator()
-    model = cheap(epochs=1, recalibrator=own).fit(*line)
-    assert isinstance(model.model_.recalibrator, EmpiricalRecalibrator)
-    assert model.model_.recalibrator is not own
-    assert "unfitted" in repr(own)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"head": GaussianMixtureHead(components=2)},
-        {"loss": "crps"},
-        {"loss": "beta_nll"},
-        {"regularizer": "cramer_von_mises"},
-        {"conditional": ("spread",)},
-        {"optimizer": "adamw", "weight_decay": 1e-3, "schedule": "constant"},
-        {"gradient_clip": None, "patience": None},
-        {"adversarial": 0.01},
-        {"device": "cpu"},
-    ],
-)
-def test_other_settings(settings: dict[str, Any], cheap: Make, line: Rows) -> None:
-    check(cheap(epochs=1, **settings).fit(*line), line[0][:9], line[1][:9])
 
 
 def test_weights_pull_the_mean(cheap: Make) -> None:
@@ -386,9 +339,7 @@ def test_one_module_for_two_members_is_refused(cheap: Make, line: Rows) -> None:
 
 Rows = tuple[np.ndarray, np.ndarray]
 
-
 RANDOM = np.random.default_rng(0)
-
 
 TABLE = RANDOM.normal(size=(1000, 4)) * [1e-5, 1.0, 1e200, 0.0] + [1.0, 0.0, 0.0, 7.0]
 
@@ -406,16 +357,6 @@ def test_blocks_give_what_the_whole_gives(
 ) -> None:
     monkeypatch.setattr(networks, "_BLOCK", block)
     for found, expected in zip(center_and_scale(TABLE), plain(TABLE), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
-
-
-def test_rows_are_those_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = RANDOM.choice(1000, 600, replace=False)
-    whole = center_and_scale(TABLE[rows])
-    for found, expected in zip(center_and_scale(TABLE, rows), whole, strict=True):
-        assert np.array_equal(found, expected)
-    monkeypatch.setattr(networks, "_BLOCK", 101)
-    for found, expected in zip(center_and_scale(TABLE, rows), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-15)
 
 
@@ -508,119 +449,3 @@ def test_a_wild_cell_is_clipped_wherever_the_model_goes(
     np.testing.assert_allclose(
         session.run(["mean"], {"features": wild})[0], expected, rtol=1e-4
     )
-
-
-def test_a_wild_target_is_told(cheap: Make, line: Rows) -> None:
-    x, y = line
-    with pytest.warns(UserWarning, match=r"1 of 61 targets are beyond .* is -9999"):
-        cheap(epochs=1).fit(np.vstack([x, x[:1] + 1e-3]), np.append(y, -9999))
-
-
-random = np.random.default_rng(0)
-
-
-X = random.normal(size=(60, 3))
-
-
-Y = X[:, 0] + 0.3 * random.normal(size=60)
-
-
-PARTS = [np.arange(0, 40), np.arange(20, 60), np.arange(10, 50)]
-
-
-def paper(network: Any = "deep_ensemble", **changes: Any) -> CalibratedRegressor:
-    return CalibratedRegressor.paper(network, **({"epochs": 3} | changes))
-
-
-@pytest.mark.parametrize("network", ["deep_ensemble", "mc_dropout"])
-def test_a_stack_of_one_is_the_estimator(network: str) -> None:
-    model = paper(network, random_state=4)
-    seed = int(check_random_state(4).randint(2**31 - 1))
-    alone = model.fit(X[PARTS[0]], Y[PARTS[0]]).predict_distribution(X)
-    stacked = fit_side_by_side(model, X, Y, PARTS[:1], seed=seed)[3].distribution(X, 0)
-    # The whole table brings the inputs to order 1, so the last digits differ.
-    torch.testing.assert_close(stacked.mean, alone.mean, atol=1e-4, rtol=1e-3)
-    torch.testing.assert_close(stacked.stddev, alone.stddev, atol=1e-4, rtol=1e-3)
-
-
-def test_a_model_knows_its_own_rows_only() -> None:
-    changed = Y.copy()
-    changed[50:] += 100
-    before, after = (
-        fit_side_by_side(paper(), X, y, PARTS, seed=1)[3] for y in (Y, changed)
-    )
-    for number in (0, 2):  # their rows end before 50
-        law, other = before.distribution(X, number), after.distribution(X, number)
-        assert torch.equal(law.mean, other.mean)
-    assert not torch.equal(
-        before.distribution(X, 1).mean, after.distribution(X, 1).mean
-    )
-
-
-def test_an_earlier_epoch_is_a_shorter_training() -> None:
-    both = fit_side_by_side(paper(), X, Y, PARTS, seed=1, epochs=(5, 2))
-    short = fit_side_by_side(paper(epochs=2), X, Y, PARTS, seed=1)
-    assert sorted(both) == [2, 5]
-    assert torch.equal(
-        both[2].distribution(X, 1).mean, short[2].distribution(X, 1).mean
-    )
-    assert not torch.equal(
-        both[2].distribution(X, 1).mean, both[5].distribution(X, 1).mean
-    )
-
-
-def test_masks_of_each_row_are_those_of_ordinary_dropout() -> None:
-    fitted = fit_side_by_side(paper("mc_dropout"), X, Y, PARTS, seed=1)[3]
-    twins = np.repeat(X[:1], 4000, axis=0)
-    shared = fitted.distribution(twins, 0)
-    assert shared.mean.unique().numel() == 1
-
-    def own(seed: int) -> torch.Tensor:
-        masks = torch.Generator().manual_seed(seed)
-        return fitted.distribution(twins, 0, masks=masks).mean
-
-    assert own(0).unique().numel() > 100
-    assert torch.equal(own(0), own(0))
-    assert not torch.equal(own(0), own(1))
-    # Ten passes of a quarter dropped: the mean of rows is that of many passes.
-    error = own(0).std() / 4000**0.5
-    assert abs(own(0).mean() - own(1).mean()) < 5 * error * 2**0.5
-
-
-@pytest.mark.parametrize(
-    ("changes", "options", "words"),
-    [
-        ({"strength": "auto"}, {}, r"(?s)got .*strength=.auto"),
-        ({"patience": 3}, {}, r"(?s)got .*patience=3"),
-        ({"recalibrate_on": "train"}, {}, r"(?s)got .*on=.train"),
-        ({"schedule": "cosine"}, {"epochs": (1, 2)}, r"(?s)got .*cosine"),
-        ({}, {"epochs": (0, 2)}, "at least 1"),
-        ({}, {"rows": [np.arange(3), np.arange(4)]}, r"\[3, 4\] rows"),
-    ],
-)
-def test_what_cannot_be_stacked_is_refused(
-    changes: dict[str, Any], options: dict[str, Any], words: str
-) -> None:
-    rows = options.pop("rows", PARTS)
-    with pytest.raises(InputError, match=words):
-        fit_side_by_side(paper(**changes), X, Y, rows, seed=0, **options)
-
-
-def test_an_interruption_leaves_no_half_trained_models(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    steps = []
-    original = Trainer.step
-
-    def step(self: Trainer, *arguments: Any) -> Any:
-        steps.append(arguments)
-        if len(steps) == 2:
-            raise KeyboardInterrupt
-        return original(self, *arguments)
-
-    monkeypatch.setattr(Trainer, "step", step)
-    with (
-        pytest.warns(InterruptedWarning, match="after 1 of 3 epochs"),
-        pytest.raises(KeyboardInterrupt),
-    ):
-        fit_side_by_side(paper(), X, Y, PARTS, seed=1)

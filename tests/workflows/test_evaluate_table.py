@@ -11,13 +11,13 @@ import pytest
 
 from calibrant._checks import InputError
 from calibrant.estimators.pool import cross_fitted
-from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import Style, write_table
 from calibrant.workflows import _labeled
 from calibrant.workflows.evaluate_table import Requirement, evaluate_table
 from calibrant.workflows.fit_table import TableFit, fit_table
 from calibrant.workflows.recalibrate_table import recalibrate_table
+from calibrant.workflows.table_model import TableModel
 from homes import TINY, homes
 
 

@@ -13,7 +13,6 @@ import torch
 from calibrant._checks import InputError
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel, described_table
 from calibrant.tables import Roles, write_table
 from calibrant.workflows._training_table import (
     Cut,
@@ -22,8 +21,9 @@ from calibrant.workflows._training_table import (
     read_training_table,
 )
 from calibrant.workflows.evaluate_table import evaluate_table
-from calibrant.workflows.fit_table import TableFit, fit_table
+from calibrant.workflows.fit_table import TableFit, _without_own_targets, fit_table
 from calibrant.workflows.recalibrate_table import recalibrate_table
+from calibrant.workflows.table_model import TableModel, described_table
 from homes import TINY, homes
 
 
@@ -501,3 +501,26 @@ def test_no_line_where_there_is_none_or_it_is_not_wanted(
     assert done.model.trend is None
     assert ("day" in done.model.encoder.needed) == ("drop" not in options)
     assert ("their last value for every row" in done.accuracy()) == (slope > 0)
+
+
+def test_many_levels_are_learned_without_the_targets_of_their_rows(
+    tmp_path: Path,
+) -> None:
+    random = np.random.default_rng(0)
+    level = random.integers(60, size=600)
+    y = 5.0 * random.normal(size=60)[level] + random.normal(size=600)
+    table = {"site": [f"s{n}" for n in level], "x": random.normal(size=600), "y": y}
+    done = fit_table(table, target="y", out=tmp_path / "model", **TINY)
+    assert done.model.encoder.feature_names[0] == "site: mean target"
+    rows = read_training_table(table, "y", None)
+    cut = cut_rows(rows, Roles(), 0.2, seed=0)
+    encoder = done.model.encoder
+    full = encoder.encode(rows.data, name="t")
+    x = _without_own_targets(rows, cut, encoder, full, 0)
+    assert (x[cut.held] == full[cut.held]).all()
+    # A row alone in its level has a feature that would be its target.
+    residual = y - full[:, 0]
+    own = np.corrcoef(x[cut.learned, 0], residual[cut.learned])[0, 1]
+    assert own < 0.02
+    again = TableModel.load(tmp_path / "model")
+    assert (again.features(table) == done.model.features(table)).all()

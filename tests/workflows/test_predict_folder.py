@@ -12,8 +12,7 @@ import pytest
 
 from calibrant import InputError, _dask, predict_table
 from calibrant._dask import SchedulerError, WorkerDiedError
-from calibrant.tables import Style, write_table
-from calibrant.tables.writer import TableWriter
+from calibrant.tables import Style, TableWriter, write_table
 from calibrant.workflows import _folder
 from calibrant.workflows._folder import FileJob, _reason, check_seen, checksum_of
 from calibrant.workflows.fit_table import TableFit

@@ -10,11 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from calibrant._checks import InputError
-from calibrant.estimators.table_model import TableModel
 from calibrant.tables import write_table
 from calibrant.workflows import predict_table as module
 from calibrant.workflows.fit_table import TableFit
 from calibrant.workflows.predict_table import predict_table
+from calibrant.workflows.table_model import TableModel
 from homes import homes
 
 

@@ -17,10 +17,11 @@ from calibrant._version import __version__
 from calibrant.benchmark.jobs import MEMBERS, Job, data_of, seed_of, split_of
 from calibrant.benchmark.plan import CONDITIONAL
 from calibrant.benchmark.records import LEVELS, NO_REGULARIZER, Cell, Record
+from calibrant.benchmark.side_by_side import fit_side_by_side
 from calibrant.data import DataSet, Split
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators.folds import SerialDependenceWarning
-from calibrant.estimators.regressor import CalibratedRegressor, fit_side_by_side
+from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.metrics.calibration import (
     calibration_error,
     coverage,

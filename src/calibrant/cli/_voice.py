@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.tables.column import ColumnLine
+    from calibrant.tables.columns import ColumnLine
 
 __all__ = ["Voice"]
 

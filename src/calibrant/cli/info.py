@@ -21,13 +21,13 @@ def info(
     Example: calibrant info model/
     """
     from calibrant.errors import InputError
-    from calibrant.estimators.table_model import (
+    from calibrant.storage import read_description
+    from calibrant.workflows.table_model import (
         KIND,
         described_table,
         how_it_did,
         settings_of,
     )
-    from calibrant.storage import read_description
 
     voice = Voice(json, quiet, verbose)
     parts: dict[str, Any] = read_description(model, kind=KIND)

@@ -138,7 +138,7 @@ def predict(
 
 
 def _tell(done: "TablePrediction", voice: Voice) -> None:
-    from calibrant.tables._words import amount
+    from calibrant.tables.wording import amount
 
     voice.json(done.to_dict())
     voice.notes(done.notes)

@@ -2,9 +2,9 @@
 
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.ensemble import BaggingRegressor, ExtraTreesRegressor
 from sklearn.ensemble import RandomForestRegressor as Forest
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_random_state, get_tags, validation
+from sklearn.utils import get_tags, validation
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.contracts import Recalibrator
@@ -23,8 +23,20 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
-from calibrant.estimators.base import DistributionRegressor, Table, warn_of_constant
-from calibrant.estimators.folds import Blocks, design_for, linked_rows, warn_of_order
+from calibrant.estimators.base import (
+    DistributionRegressor,
+    Features,
+    Table,
+    seed_from,
+    warn_of_constant,
+)
+from calibrant.estimators.folds import (
+    Blocks,
+    Column,
+    design_for,
+    linked_rows,
+    warn_of_order,
+)
 from calibrant.estimators.pool import (
     Pool,
     fit_map,
@@ -38,8 +50,10 @@ from calibrant.metrics.pit import detect_grid
 __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 
 Array = npt.NDArray[np.float64]
-DistributionOf = Callable[[Any, Any], object]
-Member = Callable[[Any], AbstractDistribution]
+#: A regressor of scikit-learn's kind.
+Estimator = Any
+DistributionOf = Callable[[Estimator, Features], object]
+Member = Callable[[Features], AbstractDistribution]
 
 _ENSEMBLES = (Forest, ExtraTreesRegressor, BaggingRegressor)
 # Names of the level in quantile regressors; "alpha" may also mean other things.
@@ -53,21 +67,18 @@ _FLOOR, _SHARE_OF_TYPICAL = 1e-3, 0.3
 _MEMORIZED, _INNER_SHARE = 0.25, 0.2
 # A model's own deviations are kept unless residuals exceed them by this factor.
 _TOO_NARROW = 3.0
-# More PIT values than this share at exactly 0 or 1 are worth a word.
-_MOST_AT_ENDS = 0.05
 
 
 class RecalibratedRegressor(DistributionRegressor):
     r"""A regressor of scikit-learn's kind, with distributions that are calibrated.
 
-    The rows are cut into ``folds``, ``members`` times, and a clone is trained without
-    each fold of each partition. So every row has ``members`` clones that have not seen
-    it, whose pool is the row's out-of-fold distribution; one map is learned from the
-    PIT values of all rows, extrapolated to the larger pool that is served, and the
-    prediction is that map over the pool of all clones: a normal distribution if all
-    are normal (see ``CalibratedRegressor``), otherwise their mixture. Rows with equal
-    features share a fold (unless more than a twentieth of all are equal). With a time
-    there is one partition, into stretches of time.
+    Clones are trained, pooled out of fold and recalibrated as the networks of
+    ``CalibratedRegressor`` are: one is trained without each of ``folds`` in each of
+    ``members`` partitions, and one map is learned from the PIT values of the rows under
+    pools of clones that have not seen them. The pool is a normal distribution if all
+    clones' are, otherwise their mixture. Rows with equal features share a fold (unless
+    more than a twentieth of all are equal). With a time there is one partition, into
+    stretches of time.
 
     There is no finite-sample guarantee: a row's pool and the pool that is served differ
     in size. **Measured** on fresh rows of three generated tables, with 200 and 1,000
@@ -98,7 +109,8 @@ class RecalibratedRegressor(DistributionRegressor):
     estimator
         The regressor, or a pipeline that ends in one. It is cloned, never fitted.
     recalibrator
-        A name in ``RECALIBRATORS``, or an object with ``fit`` and ``transform``.
+        A name in ``RECALIBRATORS``, or an object with ``fit`` and ``transform``; None
+        for the pool as it is.
     members
         Number of partitions, 1 or more: clones that have not seen a row. With 1 nothing
         can be extrapolated, and intervals come out too wide.
@@ -143,9 +155,9 @@ class RecalibratedRegressor(DistributionRegressor):
 
     def __init__(
         self,
-        estimator: Any,  # noqa: ANN401  (any regressor)
+        estimator: Estimator,
         *,
-        recalibrator: str | Recalibrator | Callable[[], Recalibrator] = "empirical",
+        recalibrator: str | Recalibrator | None = "empirical",
         members: int = 2,
         folds: int = 5,
         levels: Sequence[float] | None = None,
@@ -162,12 +174,12 @@ class RecalibratedRegressor(DistributionRegressor):
 
     def fit(
         self,
-        X: Any,  # noqa: ANN401  (whatever the estimator takes)
+        X: Features,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        groups: Any | None = None,  # noqa: ANN401  (labels of any type)
-        time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
+        groups: Column | None = None,
+        time: Column | None = None,
     ) -> Self:
         """Train a clone without each fold, and the map of their pool.
 
@@ -185,13 +197,20 @@ class RecalibratedRegressor(DistributionRegressor):
         time
             Times of the rows, shape ``(n,)``: folds are then stretches of time.
         """
-        self._check_parameters()
-        fit_member = member_fit(self.estimator, self.levels, self.distribution)
+        for name, least in (("members", 1), ("folds", 2)):
+            value: object = getattr(self, name)
+            if not isinstance(value, Integral) or int(value) < least:
+                raise InputError(
+                    f"{name} must be an integer from {least} on, got {value!r}."
+                )
+        if self.recalibrator is not None:
+            fresh_recalibrator(self.recalibrator)
         table = self._table(X, y, sample_weight, groups, time)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         estimator = self.estimator
         if self.random_state is not None:
             estimator = _seeded(estimator, seed)
+        fit_member = member_fit(estimator, self.levels, self.distribution)
         design = design_for(
             "out_of_fold",
             table.blocks,
@@ -200,7 +219,7 @@ class RecalibratedRegressor(DistributionRegressor):
             folds=self.folds,
             random=np.random.default_rng(seed),
         )
-        self.models_ = [fit_member(estimator, table.part(part)) for part in design.rows]
+        self.models_ = [fit_member(table.part(rows)) for rows in design.rows]
         unseen: Any = design.unseen
         first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
         self.folds_ = unseen - first[:-1, None]
@@ -209,8 +228,7 @@ class RecalibratedRegressor(DistributionRegressor):
         if shapes != {(len(table.y),)}:
             raise InputError(
                 f"the estimator must give one distribution for each of {len(table.y)} "
-                f"rows, shape ({len(table.y)},), got batch shapes {shapes}. Use "
-                "squeeze(-1) on (n, 1)."
+                f"rows, got batch shapes {shapes}. Use squeeze(-1) on (n, 1)."
             )
         normal = stacked_normal(predicted)
         usual = 0.0 if normal is None else usual_disagreement(normal, unseen)
@@ -223,19 +241,9 @@ class RecalibratedRegressor(DistributionRegressor):
         )
         if table.blocks.time is None:
             warn_of_order(torch.from_numpy(self.pit_), table.blocks.labels)
-        at_ends = float(((self.pit_ <= 0) | (self.pit_ >= 1)).mean())
-        # Maps widen distributions first if that helps.
-        if at_ends > _MOST_AT_ENDS and getattr(self.recalibrator_, "spread", 1) == 1:
-            warnings.warn(
-                f"{at_ends:.0%} of the targets lie so far outside their distributions "
-                "that PIT values cannot tell how far, so no map can fix that. Let the "
-                "estimator say wider ones, or pass distribution=.",
-                UserWarning,
-                stacklevel=2,
-            )
         return self
 
-    def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
+    def predict_distribution(self, X: Features) -> AbstractDistribution:
         """Predict the distribution of each row, batch shape ``(n,)``.
 
         Parameters
@@ -259,32 +267,13 @@ class RecalibratedRegressor(DistributionRegressor):
     ) -> AbstractDistribution:
         return pool_members(members, weights, usual=self.disagreement_)
 
-    def _check_parameters(self) -> None:
-        estimator = self.estimator
-        if isinstance(estimator, type) or not (
-            hasattr(estimator, "fit") and hasattr(estimator, "predict")
-        ):
-            raise InputError(
-                "estimator must be a regressor with fit and predict, an instance and "
-                f"not its class, got {estimator!r}."
-            )
-        if self.recalibrator is None:
-            raise InputError("recalibrator must be a name or an object, got None.")
-        fresh_recalibrator(self.recalibrator)
-        for name, least in (("members", 1), ("folds", 2)):
-            value: Any = getattr(self, name)
-            if not isinstance(value, int | np.integer) or value < least:
-                raise InputError(
-                    f"{name} must be an integer from {least} on, got {value!r}."
-                )
-
     def _table(
         self,
-        X: Any,  # noqa: ANN401
+        X: Features,
         y: ArrayLike,
         sample_weight: ArrayLike | None,
-        groups: Any | None,  # noqa: ANN401
-        time: Any | None,  # noqa: ANN401
+        groups: Column | None,
+        time: Column | None,
     ) -> Table:
         X = _as_rows(X)
         # The estimator sees what came: only names and number of features are noted.
@@ -303,7 +292,6 @@ class RecalibratedRegressor(DistributionRegressor):
         weights = None
         if sample_weight is not None:
             weights = validation._check_sample_weight(sample_weight, target)
-            _weight_option(self.estimator)
         times = None if time is None else np.asarray(time)
         blocks = Blocks(linked_rows(_feature_codes(X), groups, time=time), times)
         return Table(X, target, blocks, weights, detect_grid(target))
@@ -317,13 +305,13 @@ class RecalibratedRegressor(DistributionRegressor):
 
 
 def recalibrate(
-    estimator: Any,  # noqa: ANN401
-    X: Any,  # noqa: ANN401
+    estimator: Estimator,
+    X: Features,
     y: ArrayLike,
     sample_weight: ArrayLike | None = None,
     *,
-    groups: Any | None = None,  # noqa: ANN401
-    time: Any | None = None,  # noqa: ANN401
+    groups: Column | None = None,
+    time: Column | None = None,
     **parameters: Any,  # noqa: ANN401  (of RecalibratedRegressor)
 ) -> RecalibratedRegressor:
     """Pool clones of any regressor and recalibrate: a :class:`RecalibratedRegressor`.
@@ -351,46 +339,35 @@ def recalibrate(
     return model.fit(X, y, sample_weight, groups=groups, time=time)
 
 
-def _as_rows(X: Any) -> Any:  # noqa: ANN401
+def _as_rows(X: Features) -> Features:
     """Leave lists and data frames as they are; others become arrays, sparse or not."""
     if issparse(X):
         return X.tocsr()
     return X if isinstance(X, list) or hasattr(X, "columns") else np.asarray(X)
 
 
-def _feature_codes(X: Any) -> Array:  # noqa: ANN401  (whatever a regressor takes)
+def _feature_codes(X: Features) -> Array:
     """Number the values of each feature, so that equal rows have equal numbers.
 
     Missing values are equal to each other. Shape ``(n, d)``, or ``(n, 1)`` for sparse
     matrices and lists of single values.
     """
     if issparse(X):  # equal rows have equal sums
-        columns = [X @ np.random.default_rng(0).normal(size=X.shape[1])]
-    elif hasattr(X, "columns"):
-        columns = [
-            np.asarray(_safe_indexing(X, place, axis=1)) for place in range(X.shape[1])
-        ]
+        rows = X @ np.random.default_rng(0).normal(size=(X.shape[1], 1))
     else:
         # An array of strings would be made of a list with one string in it.
-        array = np.array(X, dtype=object) if isinstance(X, list) else np.asarray(X)
-        columns = list(array.reshape(len(array), math.prod(array.shape[1:])).T)
-    if not columns:
-        raise InputError(
-            f"X must have features, got 0 feature(s) (shape=({len(X)}, 0)) while a "
-            "minimum of 1 is required."
-        )
-    return np.column_stack([_codes(column) for column in columns])
+        rows = np.asarray(X, dtype=object if isinstance(X, list) else None)
+        rows = rows.reshape(len(rows), math.prod(rows.shape[1:]))
+    codes = np.empty(rows.shape)
+    for place, column in enumerate(rows.T):
+        if column.dtype.kind not in "biufcmM":
+            # Not every value can be compared or hashed; all can be written down.
+            column = np.array([repr(value) for value in column])
+        codes[:, place] = np.unique(column, return_inverse=True)[1].reshape(-1)
+    return codes
 
 
-def _codes(column: npt.NDArray[Any]) -> Array:
-    if column.dtype.kind not in "biufcmM":
-        # Not every value can be compared or hashed; all can be written down.
-        column = np.array([repr(value) for value in column])
-    _, codes = np.unique(column, return_inverse=True)
-    return codes.reshape(-1).astype(np.float64)
-
-
-def _last_step(estimator: Any) -> tuple[Any, str]:  # noqa: ANN401
+def _last_step(estimator: Estimator) -> tuple[Estimator, str]:
     """The last step of a pipeline, and what its parameters' names begin with."""
     prefix = ""
     while isinstance(estimator, Pipeline):
@@ -399,7 +376,7 @@ def _last_step(estimator: Any) -> tuple[Any, str]:  # noqa: ANN401
     return estimator, prefix
 
 
-def _at_last_step(estimator: Any, X: Any) -> tuple[Any, Any]:  # noqa: ANN401
+def _at_last_step(estimator: Estimator, X: Features) -> tuple[Estimator, Features]:
     """The fitted last step, and what it is given for these rows."""
     while isinstance(estimator, Pipeline):
         if len(estimator) > 1:
@@ -408,19 +385,7 @@ def _at_last_step(estimator: Any, X: Any) -> tuple[Any, Any]:  # noqa: ANN401
     return estimator, X
 
 
-def _weight_option(estimator: Any) -> str:  # noqa: ANN401
-    """Name under which ``fit`` takes weights of rows; refuse if it does not."""
-    last, prefix = _last_step(estimator)
-    if not validation.has_fit_parameter(last, "sample_weight"):
-        raise InputError(
-            "sample_weight must be taken by the estimator's fit, and "
-            f"{type(last).__name__}.fit does not. Leave sample_weight out, or choose "
-            "another estimator."
-        )
-    return f"{prefix}sample_weight"
-
-
-def _seeded(estimator: Any, seed: int) -> Any:  # noqa: ANN401
+def _seeded(estimator: Estimator, seed: int) -> Estimator:
     """Clone, with a seed for each ``random_state`` that is None."""
     fresh = clone(estimator)
     unset = {
@@ -432,37 +397,52 @@ def _seeded(estimator: Any, seed: int) -> Any:  # noqa: ANN401
 
 
 def member_fit(
-    estimator: Any,  # noqa: ANN401
+    estimator: Estimator,
     levels: Sequence[float] | None = None,
     distribution: DistributionOf | None = None,
-) -> Callable[[Any, Table], Member]:
+) -> Callable[[Table], Member]:
     """Decide how clones of an estimator predict distributions, before any is trained.
 
-    What comes back trains one: ``(estimator, table)`` to a function of features, which
-    gives the distribution of each row, batch shape ``(n,)``.
+    What comes back trains one on a table, to a function of features that gives the
+    distribution of each row, batch shape ``(n,)``.
     """
-    if distribution is not None:
-        if levels is not None or not callable(distribution):
-            raise InputError(
-                "distribution must be a function (fitted_estimator, X) -> prediction, "
-                f"without levels, got distribution={distribution!r} and "
-                f"levels={levels!r}."
-            )
-        return partial(_fit_asked, ask=distribution)
+    ask = distribution
+    if ask is not None and (levels is not None or not callable(ask)):
+        raise InputError(
+            "distribution must be a function (fitted_estimator, X) -> prediction, "
+            f"without levels, got distribution={ask!r} and levels={levels!r}."
+        )
     if levels is not None:
         asked = np.asarray(levels, dtype=np.float64)
-        # The table's own check, before anything is trained.
-        QuantileTable(asked, np.arange(float(asked.size)))
-        return partial(_fit_quantiles, levels=asked, name=_level_name(estimator))
-    if hasattr(_last_step(estimator)[0], "predict_distribution"):
-        return _fit_asked
-    return _fit_normal
+        QuantileTable(asked, np.arange(float(asked.size)))  # checks the levels
+        name = _level_name(estimator)
+
+        def fit_quantiles(table: Table) -> Member:
+            trained = [
+                _fitted(clone(estimator).set_params(**{name: float(level)}), table)
+                for level in asked
+            ]
+            return partial(_quantile_table, trained, asked, _FLOOR * _spread(table))
+
+        return fit_quantiles
+    if ask is None and hasattr(_last_step(estimator)[0], "predict_distribution"):
+        ask = _own_distribution
+    if ask is not None:
+        return lambda table: partial(_asked, _fitted(estimator, table), ask)
+    return partial(_fit_normal, estimator)
 
 
-def _fitted(estimator: Any, table: Table) -> Any:  # noqa: ANN401
+def _fitted(estimator: Estimator, table: Table) -> Estimator:
     options = {}
     if table.weights is not None:
-        options[_weight_option(estimator)] = table.weights
+        last, prefix = _last_step(estimator)
+        if not validation.has_fit_parameter(last, "sample_weight"):
+            raise InputError(
+                "sample_weight must be taken by the estimator's fit, and "
+                f"{type(last).__name__}.fit does not. Leave sample_weight out, or "
+                "choose another estimator."
+            )
+        options[f"{prefix}sample_weight"] = table.weights
     return clone(estimator).fit(table.x, table.y, **options)
 
 
@@ -471,35 +451,25 @@ def _spread(table: Table) -> float:
     return float(table.y.std()) or 1.0
 
 
-def _column(values: Any) -> Array:  # noqa: ANN401
+def _column(values: npt.ArrayLike) -> Array:
     """Predictions of one number for each row, shape ``(n,)``."""
-    array = np.asarray(values, dtype=np.float64)
-    if array.size != len(array):
-        raise InputError(
-            "the estimator must predict one number for each row, got predictions of "
-            f"shape {array.shape}."
-        )
-    return array.reshape(-1)
+    return np.asarray(values, dtype=np.float64).reshape(-1)
 
 
-def _fit_asked(
-    estimator: Any,  # noqa: ANN401
-    table: Table,
-    *,
-    ask: DistributionOf | None = None,
-) -> Member:
-    return partial(_asked, _fitted(estimator, table), ask)
+def _own_distribution(estimator: Estimator, X: Features) -> object:
+    last, given = _at_last_step(estimator, X)
+    predicted: object = last.predict_distribution(given)
+    return predicted
 
 
-def _asked(estimator: Any, ask: DistributionOf | None, X: Any) -> AbstractDistribution:  # noqa: ANN401
+def _asked(
+    estimator: Estimator, ask: DistributionOf, X: Features
+) -> AbstractDistribution:
     with torch.no_grad():
-        if ask is not None:
-            return as_distribution(ask(estimator, X))
-        last, given = _at_last_step(estimator, X)
-        return as_distribution(last.predict_distribution(given))
+        return as_distribution(ask(estimator, X))
 
 
-def _level_name(estimator: Any) -> str:  # noqa: ANN401
+def _level_name(estimator: Estimator) -> str:
     """Name of the level among the parameters of a quantile regressor."""
     last, prefix = _last_step(estimator)
     settings = last.get_params(deep=False)
@@ -513,32 +483,13 @@ def _level_name(estimator: Any) -> str:  # noqa: ANN401
         raise InputError(
             "levels need a quantile regressor, whose level is a parameter "
             f"({', '.join(_LEVEL_NAMES)}), got {last!r}. Use "
-            'HistGradientBoostingRegressor(loss="quantile"), '
-            'GradientBoostingRegressor(loss="quantile") or QuantileRegressor(), or '
-            "leave levels out."
+            'HistGradientBoostingRegressor(loss="quantile"), or leave levels out.'
         )
     return f"{prefix}{names[0]}"
 
 
-def _fit_quantiles(
-    estimator: Any,  # noqa: ANN401
-    table: Table,
-    *,
-    levels: Array,
-    name: str,
-) -> Member:
-    trained = [
-        _fitted(clone(estimator).set_params(**{name: float(level)}), table)
-        for level in levels
-    ]
-    return partial(_quantile_table, trained, levels, _FLOOR * _spread(table))
-
-
 def _quantile_table(
-    estimators: Sequence[Any],
-    levels: Array,
-    width: float,
-    X: Any,  # noqa: ANN401
+    estimators: Sequence[Estimator], levels: Array, width: float, X: Features
 ) -> AbstractDistribution:
     """Predict with one estimator for each level, and sort quantiles that cross.
 
@@ -549,12 +500,12 @@ def _quantile_table(
     return QuantileTable(levels, values + width * (levels - 0.5))
 
 
-def _returns_std(estimator: Any) -> bool:  # noqa: ANN401
+def _returns_std(estimator: Estimator) -> bool:
     last, _ = _last_step(estimator)
     return "return_std" in inspect.signature(last.predict).parameters
 
 
-def _moments(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
+def _moments(estimator: Estimator, X: Features) -> tuple[Array, Array]:
     """Means and deviations of each row, as a fitted estimator tells them."""
     if _returns_std(estimator):
         mean, deviation = estimator.predict(X, return_std=True)
@@ -572,12 +523,12 @@ def _moments(estimator: Any, X: Any) -> tuple[Array, Array]:  # noqa: ANN401
     return means.mean(0), means.std(0)
 
 
-def _normal(estimator: Any, floor: float, factor: float, X: Any) -> Gaussian:  # noqa: ANN401
+def _normal(estimator: Estimator, floor: float, factor: float, X: Features) -> Gaussian:
     mean, deviation = _moments(estimator, X)
     return Gaussian(mean, factor * np.maximum(deviation, floor))
 
 
-def _fit_normal(estimator: Any, table: Table) -> Member:  # noqa: ANN401
+def _fit_normal(estimator: Estimator, table: Table) -> Member:
     """Train, and bring the deviations to the size of the residuals.
 
     They stay as they are if the residuals exceed them by a factor below ``keep``. None

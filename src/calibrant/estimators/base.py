@@ -15,21 +15,25 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from calibrant._checks import ArrayLike, InputError
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators.folds import Blocks, Labels, linked_rows
+from calibrant.estimators.folds import Blocks, Column, Labels, linked_rows
 from calibrant.metrics.pit import TargetGrid, detect_grid
 from calibrant.metrics.scorecard import Scorecard, evaluate
 
 __all__ = [
     "DistributionRegressor",
+    "Features",
     "Table",
     "check_targets",
     "read_features",
     "read_table",
+    "seed_from",
     "usual_range",
     "warn_of_constant",
 ]
 
 Array = npt.NDArray[np.float64]
+#: An array or a data frame, or whatever another regressor takes.
+Features = Any
 
 # Beyond this the square of a target is not finite.
 _LARGEST_TARGET = 1e150
@@ -49,13 +53,11 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
     """Means, intervals, quantiles and samples of a predictive distribution."""
 
     @abstractmethod
-    def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
+    def predict_distribution(self, X: Features) -> AbstractDistribution:
         """Predict the distribution of each row, batch shape ``(n,)``."""
 
     def predict(
-        self,
-        X: Any,  # noqa: ANN401
-        return_std: bool = False,
+        self, X: Features, return_std: bool = False
     ) -> Array | tuple[Array, Array]:
         """Predict the mean of each row, shape ``(n,)``.
 
@@ -70,12 +72,12 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         mean: Array = predictive.mean.numpy()
         return (mean, predictive.stddev.numpy()) if return_std else mean
 
-    def predict_var(self, X: Any) -> Array:  # noqa: ANN401
+    def predict_var(self, X: Features) -> Array:
         """Predict the variance of each row, shape ``(n,)``."""
         variance: Array = self.predict_distribution(X).variance.numpy()
         return variance
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:  # noqa: ANN401
+    def predict_interval(self, X: Features, coverage: float = 0.9) -> Array:
         """Predict central intervals that cover the target with this probability.
 
         Returns
@@ -83,7 +85,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         ndarray
             Lower and upper ends, shape ``(n, 2)``.
         """
-        given: object = coverage  # a type is a promise that callers may break
+        given: object = coverage
         if not isinstance(given, Real):
             raise InputError(
                 f"coverage must be one number, got {coverage!r}. For several intervals "
@@ -94,9 +96,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         return interval
 
     def predict_quantiles(
-        self,
-        X: Any,  # noqa: ANN401
-        levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
+        self, X: Features, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)
     ) -> Array:
         """Predict quantiles at ``k`` levels, shape ``(n, k)``."""
         quantiles: Array = self.predict_distribution(X).quantiles(levels).numpy()
@@ -104,7 +104,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
 
     def sample(
         self,
-        X: Any,  # noqa: ANN401
+        X: Features,
         size: int = 100,
         *,
         random_state: int | np.random.RandomState | None = None,
@@ -113,15 +113,14 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         given: object = size
         if not isinstance(given, Integral) or size < 1:
             raise InputError(f"size must be a whole number >= 1, got {size!r}.")
-        seed = int(check_random_state(random_state).randint(2**31 - 1))
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed_from(random_state))
         predictive = self.predict_distribution(X)
         draws: Array = predictive.sample((int(size),), generator=generator).T.numpy()
         return draws
 
     def evaluate(
         self,
-        X: Any,  # noqa: ANN401
+        X: Features,
         y: ArrayLike,
         **options: Any,  # noqa: ANN401  (of ``calibrant.evaluate``)
     ) -> Scorecard:
@@ -137,11 +136,16 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         return evaluate(self.predict_distribution(X), np.asarray(y), **options)
 
 
+def seed_from(random_state: int | np.random.RandomState | None) -> int:
+    """Draw the one seed that a call works with, as scikit-learn does."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
 @dataclass(frozen=True)
 class Table:
     """The rows that a model is fitted on."""
 
-    x: Any  # features (n, d), or whatever another regressor takes
+    x: Features  # (n, d)
     y: Array  # targets (n,)
     blocks: Blocks  # which rows belong together
     weights: Array | None = None  # of the rows in the score, (n,)
@@ -166,12 +170,12 @@ class Table:
 
 def read_table(
     model: Any,  # noqa: ANN401  (a scikit-learn estimator with ``bounds``)
-    X: Any,  # noqa: ANN401
+    X: Features,
     y: ArrayLike,
     *,
     sample_weight: ArrayLike | None,
-    groups: Any | None,  # noqa: ANN401
-    time: Any | None,  # noqa: ANN401
+    groups: Column | None,
+    time: Column | None,
 ) -> Table:
     """Check all that ``fit`` is given; number and names of features are set."""
     with np.errstate(invalid="ignore"):  # the sum of numbers of 1e308 may be none
@@ -180,9 +184,7 @@ def read_table(
         )
     target = np.array(y, dtype=np.float64)
     check_targets(target)
-    bounds = model.bounds
-    if bounds is not None:
-        bounds = _checked_bounds(bounds, target)
+    bounds = None if model.bounds is None else _checked_bounds(model.bounds, target)
     _warn_of_targets(target)
     times = None if time is None else np.asarray(time)
     return Table(
@@ -195,7 +197,7 @@ def read_table(
     )
 
 
-def read_features(model: Any, X: Any) -> Array:  # noqa: ANN401
+def read_features(model: DistributionRegressor, X: Features) -> Array:
     """Check features of rows to predict, ``(n, d)``, by those that were fitted on."""
     with np.errstate(invalid="ignore"):
         x: Array = validate_data(model, X, dtype=np.float64, reset=False)
@@ -222,26 +224,26 @@ def warn_of_constant(target: Array, *, stacklevel: int) -> None:
 
 
 def _warn_of_targets(target: Array) -> None:
-    message = ""
-    if np.ptp(target) == 0:
-        warn_of_constant(target, stacklevel=5)
-    elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
-        message = (
-            f"the targets are around {np.median(target):.3g} and vary by {spread:.3g} "
-            "only, fewer digits than float64 keeps: quantiles and intervals would be "
-            f"rounded. Subtract {np.median(target):.3g} from all targets, and add it "
-            "to what is predicted."
-        )
     low, high = usual_range(target)
     wild = target[(target < low) | (target > high)]
-    if len(wild):
-        message = (
+    if np.ptp(target) == 0:
+        warn_of_constant(target, stacklevel=5)
+    elif len(wild):
+        warnings.warn(
             f"{len(wild)} of {len(target)} targets are beyond any reason and are "
             f"learned as they are: the first is {wild[0]:g}, the others are {low:g} to "
-            f"{high:g}. Leave such rows out unless they are true."
+            f"{high:g}. Leave such rows out unless they are true.",
+            UserWarning,
+            stacklevel=4,
         )
-    if message:
-        warnings.warn(message, UserWarning, stacklevel=4)
+    elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
+        warnings.warn(
+            f"the targets vary by {spread:.3g} only, fewer digits than float64 keeps. "
+            f"Subtract {np.median(target):.3g} from all targets, and add it to what is "
+            "predicted.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _checked_bounds(bounds: Any, target: Array) -> tuple[float, float]:  # noqa: ANN401

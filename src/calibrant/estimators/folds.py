@@ -17,6 +17,7 @@ from calibrant._checks import InputError
 
 __all__ = [
     "Blocks",
+    "Column",
     "Design",
     "SerialDependenceWarning",
     "design_for",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 Labels = npt.NDArray[np.int64]
+#: One label or moment for each row, of any type that can be compared.
+Column = Any
 
 # A fold with more than this share of the rows, or twice its part, leaves too few.
 _LARGEST_FOLD = 0.75
@@ -34,20 +37,19 @@ _LEAST_CORRELATION, _LEAST_ERRORS, _FEWEST_PAIRS = 0.15, 5.0, 49
 
 def linked_rows(
     x: npt.NDArray[np.float64],
-    groups: Any | None,  # noqa: ANN401
+    groups: Column | None,
     *,
-    time: Any | None = None,  # noqa: ANN401
+    time: Column | None = None,
 ) -> Labels:
     """Label rows that must share a fold: equal features, or the same group.
 
-    A copy of a row in the training part would show a network the answer. A value of the
-    features that very many rows share (more than ten, and a twentieth of them) is no
-    copy but a common case, and these rows stay apart: months or sites alone as features
-    must not leave whole months out. With a time the copies share a moment, which is
-    never cut, and equal features at other moments (a calendar's) mean nothing.
+    A copy of a row in the training part would show a network the answer. Features that
+    very many rows share (more than ten, and a twentieth of them) are no copies but a
+    common case, as months or sites alone, and stay apart. With a time the copies share
+    a moment, which is never cut, and equal features at other moments mean nothing.
 
-    Features have shape ``(n, d)``, groups ``(n,)`` of any type, and labels ``(n,)``
-    from 0 on. Rows that are linked through others share a label.
+    Features have shape ``(n, d)``, groups ``(n,)``, and labels ``(n,)`` from 0 on. Rows
+    that are linked through others share a label.
 
     Examples
     --------
@@ -90,7 +92,7 @@ def _twins(x: npt.NDArray[np.float64]) -> Labels:
     return np.asarray(labels, dtype=np.int64)
 
 
-def _group_labels(groups: Any, n: int) -> Labels:  # noqa: ANN401
+def _group_labels(groups: Column, n: int) -> Labels:
     labels = np.asarray(groups)
     if labels.shape != (n,):
         raise InputError(
@@ -316,36 +318,29 @@ def design_for(
     map. ``"train"``: all rows are for both. None: there is no map.
     """
     everything = np.arange(len(blocks.labels))
-    if name == "out_of_fold":
-        return _out_of_fold(blocks, members, folds, random)
     if name == "held_out":
         learned, held_out = blocks.split(everything, share, random)
         return Design((learned,) * members, held_out)
-    calibration = everything if name == "train" else everything[:0]
-    return Design((everything,) * members, calibration)
-
-
-def _out_of_fold(
-    blocks: Blocks, members: int, folds: int, random: np.random.Generator
-) -> Design:
-    n = len(blocks.labels)
+    if name != "out_of_fold":
+        calibration = everything if name == "train" else everything[:0]
+        return Design((everything,) * members, calibration)
     rows: list[Labels] = []
-    unseen = np.empty((members, n), dtype=np.int64)
+    unseen = np.empty((members, len(everything)), dtype=np.int64)
     for partition in range(members):
         fold_of_row = blocks.folds(folds, random)
         unseen[partition] = len(rows) + fold_of_row
         count = int(fold_of_row.max()) + 1
         rows += [np.flatnonzero(fold_of_row != fold) for fold in range(count)]
-    largest = 1 - min(map(len, rows)) / n
+    largest = 1 - min(map(len, rows)) / len(everything)
     if largest > min(_LARGEST_FOLD, 2 / folds):
         warnings.warn(
             f"one fold holds {largest:.0%} of the rows, because groups or equal "
             "features are not cut: the members that learn without it see little. Use "
             'smaller groups, or recalibrate_on="held_out".',
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
-    return Design(tuple(rows), np.arange(n), unseen)
+    return Design(tuple(rows), everything, unseen)
 
 
 class SerialDependenceWarning(UserWarning):

@@ -58,8 +58,8 @@ def center_and_scale(
 ) -> Pair:
     """Mean and standard deviation of each column, 1 for a column that is constant.
 
-    Of values ``(n, d)`` of any size, or some of their rows, clipped to limits; in
-    float64 and in blocks, without a second copy of the table.
+    Of values ``(n, d)``, or some of their rows, clipped to limits; in float64 and in
+    blocks, without a second copy of the table.
 
     Examples
     --------
@@ -159,11 +159,8 @@ class Architecture:
 
     def weights(self, inputs: int, members: int) -> int:
         """Count the weights of stacked networks, but for biases."""
-        sizes: list[int] = [
-            inputs,
-            *self.options.get("hidden", ()),
-            self.made_head().size,
-        ]
+        hidden = self.options.get("hidden", ())
+        sizes: list[int] = [inputs, *hidden, self.made_head().size]
         return members * sum(a * b for a, b in itertools.pairwise(sizes))
 
     def encoding(self, x: Tensor) -> PiecewiseLinear | None:
@@ -254,8 +251,8 @@ class Networks:
     ) -> AbstractDistribution:
         """Pool members, all if left out, for features ``(n, d)``; float64, on the CPU.
 
-        Dropout masks are drawn anew for each row and pass from ``masks``, on the
-        network's device; without it, the network keeps some for all rows.
+        Dropout masks of each row and pass are drawn from ``masks``, on the network's
+        device; without it, the network keeps some for all rows.
         """
         return self.combine(self.predict(x, members, masks=masks))
 

@@ -27,7 +27,7 @@ from calibrant.distributions.normal import (
     normal_cdf,
     normal_score,
 )
-from calibrant.estimators.networks import FARTHEST, Networks
+from calibrant.estimators.networks import FARTHEST
 from calibrant.estimators.pool import pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor, Fitted
 from calibrant.files import replace_file
@@ -59,7 +59,7 @@ def export_onnx(
 ) -> Path:
     r"""Write a fitted regressor as one ONNX file: prediction then needs no torch.
 
-    The file takes ``features`` ``(n, d)``, raw as for ``predict``, float64, any number
+    It takes ``features`` ``(n, d)``, raw as for ``predict``, float64, any number
     of rows, and gives ``mean`` ``(n,)``, ``std`` ``(n,)`` and ``quantiles`` ``(n, k)``
     at the levels, float64. The networks' pool is a normal distribution of the
     transformed target, with location m and scale s:
@@ -111,12 +111,11 @@ def export_onnx(
             "levels must be at least one number strictly between 0 and 1, shape (k,), "
             f"got {levels!r}."
         )
-    given: object = model  # a type is a promise that callers may break
+    given: object = model
     if not isinstance(given, CalibratedRegressor):
         raise UnsupportedError(
-            "export_onnx takes a fitted CalibratedRegressor, got "
-            f"{type(given).__name__}. Of a pipeline pass the last step, and prepare "
-            "its features before."
+            "export_onnx takes a fitted CalibratedRegressor, of a pipeline the last "
+            f"step, got {type(given).__name__}."
         )
     check_is_fitted(model, "model_")
     if find_spec("onnx") is None or find_spec("onnxscript") is None:
@@ -128,27 +127,29 @@ def export_onnx(
     return Path(path)
 
 
-def _check_members(members: Networks) -> None:
+def _check(fitted: Fitted) -> None:
+    """Refuse what a file cannot hold."""
+    members, recalibrator = fitted.members, fitted.recalibrator
     architecture, transform = members.architecture, members.transform
-    head = getattr(members.networks[0], "head", None)
-    if not architecture.stacked or type(head) is not GaussianHead:
-        raise UnsupportedError(
-            "an ONNX file can hold the networks 'deep_ensemble' and 'mc_dropout' with "
-            f"head='gaussian', got network={architecture.network!r} with "
-            f"head={architecture.head!r}. Use save() and calibrant.load, or export "
-            "your own module with torch.onnx."
+    if not (
+        architecture.stacked
+        and type(getattr(members.networks[0], "head", None)) is GaussianHead
+        and architecture.distribution != "mixture"
+        and members.bounds is None
+        and (transform is None or type(transform) in TRANSFORMS.values())
+        and (
+            recalibrator is None
+            or isinstance(recalibrator, ScaleRecalibrator)
+            or getattr(recalibrator, "unit_map", None) is not None
         )
-    if architecture.distribution == "mixture" or members.bounds is not None:
+    ):
         raise UnsupportedError(
-            "an ONNX file can hold a pool that is one normal distribution, got "
-            f"distribution={architecture.distribution!r} and bounds={members.bounds}. "
-            'Use distribution="pooled" or "moment_matched" without bounds (a log or '
-            "logit target_transform keeps bounds too), or save() and calibrant.load."
-        )
-    if transform is not None and type(transform) not in TRANSFORMS.values():
-        raise UnsupportedError(
-            f"an ONNX file can hold the target transforms {', '.join(TRANSFORMS)}, got "
-            f"{transform!r}. Use one of them, or save() and calibrant.load."
+            "an ONNX file can hold 'deep_ensemble' and 'mc_dropout' with "
+            "head='gaussian', distribution='pooled' or 'moment_matched', bounds on "
+            "which targets stand, and transforms and recalibrators by name, got "
+            f"network={architecture.network!r}, head={architecture.head!r}, "
+            f"distribution={architecture.distribution!r}, bounds={members.bounds}, "
+            f"{transform!r}, {recalibrator!r}. Use save() and calibrant.load."
         )
 
 
@@ -161,15 +162,27 @@ class _Predictor(nn.Module):
 
     def __init__(self, fitted: Fitted, levels: Array) -> None:
         super().__init__()
+        _check(fitted)
         members = fitted.members
-        _check_members(members)
+        recalibrator: Any = fitted.recalibrator
         network: Any = members.networks[0]
         self.stack = copy.deepcopy(members.deterministic()).cpu()
         self.floor = network.head.floor
         self.pooled = members.architecture.distribution == "pooled"
         self.usual, self.transform = members.disagreement, members.transform
         self.bounds = fitted.bounds
-        self.stretch, self.spread, inverse = _correction(fitted.recalibrator)
+        # Factors on the whole distribution, and on the scale before the map.
+        scaled = isinstance(recalibrator, ScaleRecalibrator)
+        self.stretch = recalibrator.factor if scaled else 1.0
+        self.spread = 1.0 if scaled else getattr(recalibrator, "spread", 1.0)
+        unit_map: Any = getattr(recalibrator, "unit_map", None)
+
+        def inverse(pit: PitValues) -> Tensor:
+            """Normal scores before the map, of levels after it."""
+            before = pit if unit_map is None else unit_map.inverse(pit)
+            score = normal_score(before.cdf, before.survival)
+            return score.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE)
+
         cells = _CELLS if fitted.bounds is None else _CELLS_IF_CENSORED
         nodes, self.weights = _rule(inverse, cells)
         self.count, level = len(levels), torch.tensor(levels)
@@ -246,34 +259,6 @@ class _ExactConstants(TorchFunctionMode):
                 for value in args
             ]
         return func(*args, **(kwargs or {}))
-
-
-def _correction(
-    recalibrator: Any,  # noqa: ANN401  (a Recalibrator)
-) -> tuple[float, float, Callable[[PitValues], Tensor]]:
-    """Return what a recalibrator does.
-
-    A factor on the whole distribution, one on the scale before the map, and the normal
-    scores before the map of levels after it.
-    """
-
-    def scores(pit: PitValues) -> Tensor:
-        score = normal_score(pit.cdf, pit.survival)
-        return score.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE)
-
-    if recalibrator is None:
-        return 1.0, 1.0, scores
-    if isinstance(recalibrator, ScaleRecalibrator):
-        return recalibrator.factor, 1.0, scores
-    unit_map = getattr(recalibrator, "unit_map", None)
-    if unit_map is None:
-        raise UnsupportedError(
-            "an ONNX file can hold recalibrators that map levels (with a unit_map) or "
-            f"stretch distributions ('scale'), got {recalibrator!r}. Use save() and "
-            "calibrant.load."
-        )
-    spread = getattr(recalibrator, "spread", 1.0)
-    return 1.0, spread, lambda pit: scores(unit_map.inverse(pit))
 
 
 def _pit(scores: Tensor) -> PitValues:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from calibrant._checks import InputError
 from calibrant.estimators.networks import Architecture, Networks
@@ -25,13 +25,15 @@ from calibrant.transforms import from_json as transform_from_json
 
 __all__ = ["as_written", "described", "load", "named", "restored"]
 
+# What JSON holds, of any kind if it was forged.
+Json = Any
+
 # Of other parameters that are objects nothing is needed to predict.
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
-_LIMITS = ("inputs.low", "inputs.high")
 
 
 def load(
@@ -106,26 +108,14 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
     """Return a fitted regressor as named arrays and what JSON can hold."""
     fitted: Fitted = model.model_
     members = fitted.members
-    arrays: dict[str, Tensor] = {
-        "inputs.center": torch.from_numpy(members.inputs[0]),
-        "inputs.scale": torch.from_numpy(members.inputs[1]),
-        "targets.center": members.target_center.squeeze(1),
-        "targets.scale": members.target_scale.squeeze(1),
-    }
-    if members.limits is not None:
-        limits = map(torch.from_numpy, members.limits)
-        arrays |= dict(zip(_LIMITS, limits, strict=True))
-    for number, network in enumerate(members.networks):
-        for name, values in network.state_dict().items():
-            arrays[f"networks.{number}.{name}"] = values
     names = getattr(model, "feature_names_in_", None)
     path = getattr(model, "strength_path_", None)
-    return arrays, {
+    return _arrays(members), {
         "parameters": _plain(model.fitted_parameters_),
         "features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
         "strength": model.strength_,
-        "strength_path": None if path is None else _plain(path.to_dict()),
+        "strength_path": None if path is None else _plain(vars(path)),
         "history": [_plain(vars(history)) for history in model.history_],
         "members": len(members),
         "disagreement": members.disagreement,
@@ -136,7 +126,25 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
     }
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
+def _arrays(members: Networks) -> dict[str, Tensor]:
+    """Return all arrays of the members by name, as they are written and read."""
+    arrays = {
+        "inputs.center": torch.from_numpy(members.inputs[0]),
+        "inputs.scale": torch.from_numpy(members.inputs[1]),
+        "targets.center": members.target_center.squeeze(1),
+        "targets.scale": members.target_scale.squeeze(1),
+    }
+    if members.limits is not None:
+        arrays["inputs.low"], arrays["inputs.high"] = map(
+            torch.from_numpy, members.limits
+        )
+    for number, network in enumerate(members.networks):
+        for name, values in network.state_dict().items():
+            arrays[f"networks.{number}.{name}"] = values
+    return arrays
+
+
+def _plain(value: Any) -> Json:  # noqa: ANN401
     """Return a value as JSON can hold it."""
     if isinstance(value, np.generic | np.ndarray):
         value = value.tolist()
@@ -155,7 +163,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401
     return {_OBJECT: repr(value)}
 
 
-def _restored(value: Any) -> Any:  # noqa: ANN401
+def _restored(value: Json) -> Any:  # noqa: ANN401
     """Undo :func:`_plain`, but for objects; lists become tuples."""
     match value:
         case list():
@@ -185,55 +193,17 @@ def _text(part: Any, read: Callable[[str], object]) -> str | None:  # noqa: ANN4
     return text
 
 
-def restored(
-    arrays: Mapping[str, Tensor],
-    state: Any,  # noqa: ANN401  (from JSON, of whatever kind)
-    parts: Mapping[str, Any],
-) -> CalibratedRegressor:
-    """Make a fitted regressor of what :func:`described` gave.
-
-    Parameters
-    ----------
-    arrays, state
-        Named arrays and the description, as they were stored.
-    parts
-        Objects that a folder cannot hold, by parameter.
-    """
-    for field, fits in _RULES.items():
-        with as_written(field):
-            if not fits(state[field], state):
-                raise InputError(f"got {state[field]!r:.60}")
-    names = state["feature_names"]
-    values = _parameters(state["parameters"], parts)
-    with as_written("parameters"):
-        stored = {name: value for name, value in values.items() if name not in parts}
-        _check_stored(_unfitted(stored), state)
-    model = _unfitted(values)
-    model.n_features_in_, model.strength_ = state["features"], state["strength"]
-    if names is not None:
-        model.feature_names_in_ = np.array(names, dtype=object)
-    with as_written("strength_path"):
-        if state["strength_path"] is not None:
-            path = StrengthPath.from_dict(_restored(state["strength_path"]))
-            model.strength_path_ = path
-    with as_written("history"):
-        model.history_ = [_history(_restored(entry)) for entry in state["history"]]
-    model.model_ = _fitted(state, arrays, model.architecture(), parts)
-    model.fitted_parameters_ = model.settings()
-    return model
-
-
-def _is_count(value: Any, _: Any = None) -> bool:  # noqa: ANN401
+def _is_count(value: Json, _: Json = None) -> bool:
     return type(value) is int and value >= 1
 
 
-def _is_number(value: Any, most: float = sys.float_info.max) -> bool:  # noqa: ANN401
+def _is_number(value: Json, most: float = sys.float_info.max) -> bool:
     return type(value) in (int, float) and 0 <= value <= most
 
 
 # What plain fields must be, of their value and the whole description. What cannot even
 # be asked, as the order of two bounds that are text, is refused too.
-_RULES: Mapping[str, Callable[[Any, Any], bool]] = {
+_RULES: Mapping[str, Callable[[Json, Json], bool]] = {
     "parameters": lambda value, _: isinstance(value, dict),
     "features": _is_count,
     "members": _is_count,
@@ -252,6 +222,74 @@ _RULES: Mapping[str, Callable[[Any, Any], bool]] = {
         value is False or (value is True and state["bounds"] is not None)
     ),
 }
+# How other fields are read.
+_READ: Mapping[str, Callable[[Json], Any]] = {
+    "transform": lambda text: text if text is None else transform_from_json(text),
+    "recalibrator": lambda text: text if text is None else recalibrator_from_json(text),
+    "strength_path": lambda path: None if path is None else _path(path),
+    "history": lambda histories: [_history(_restored(values)) for values in histories],
+}
+
+
+def restored(
+    arrays: Mapping[str, Tensor], state: Json, parts: Mapping[str, Any]
+) -> CalibratedRegressor:
+    """Make a fitted regressor of what :func:`described` gave.
+
+    Parameters
+    ----------
+    arrays, state
+        Named arrays and the description, as they were stored.
+    parts
+        Objects that a folder cannot hold, by parameter.
+    """
+    for field, fits in _RULES.items():
+        with as_written(field):
+            if not fits(state[field], state):
+                raise InputError(f"got {state[field]!r:.60}")
+    found: dict[str, Any] = {}
+    for field, read in _READ.items():
+        with as_written(field):
+            found[field] = read(state[field])
+    values = _parameters(state["parameters"], parts)
+    with as_written("parameters"):
+        stored = {name: value for name, value in values.items() if name not in parts}
+        # It may be loaded on a machine without CUDA.
+        trained = _unfitted(stored).set_params(device="cpu")
+        trained.check_settings()
+        trained.recipe(state["strength"], 1)
+        asked = trained.recalibrator is not None and trained.recalibrate_on is not None
+        if asked and found["recalibrator"] is None:
+            raise InputError("they ask for a recalibrator, and 'recalibrator' is null")
+    model = _unfitted(values)
+    model.n_features_in_, model.strength_ = state["features"], state["strength"]
+    if state["feature_names"] is not None:
+        model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    if found["strength_path"] is not None:
+        model.strength_path_ = found["strength_path"]
+    model.history_ = found["history"]
+    bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
+    # What does not fit to parts that were passed is not the folder's fault.
+    with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
+        members = _members(
+            arrays,
+            model.architecture(),
+            state,
+            transform=found["transform"],
+            bounds=bounds if cut_first else None,
+            disagreement=state["disagreement"],
+        )
+        last = None if cut_first else bounds
+        model.model_ = Fitted(members, found["recalibrator"], last)
+        # One row is tried, at the center.
+        row = model.model_.distribution(members.inputs[0][np.newaxis])
+        low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
+        if not (low <= middle <= high and middle.isfinite()):
+            raise InputError(
+                "its arrays must give predictions, and they give no numbers"
+            )
+    model.fitted_parameters_ = model.settings()
+    return model
 
 
 def _parameters(stored: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
@@ -288,13 +326,10 @@ def _unfitted(values: Mapping[str, Any]) -> CalibratedRegressor:
     return CalibratedRegressor(**own, options=options or None)
 
 
-def _check_stored(model: CalibratedRegressor, state: Mapping[str, Any]) -> None:
-    """Check parameters as ``fit`` does; it may be loaded on a machine without CUDA."""
-    model.set_params(device="cpu").check_settings()
-    model.recipe(state["strength"], 1)
-    asked = model.recalibrator is not None and model.recalibrate_on is not None
-    if asked and state["recalibrator"] is None:
-        raise InputError("they ask for a recalibrator, and 'recalibrator' is null")
+def _path(stored: Json) -> StrengthPath:
+    parts = _restored(stored).items()
+    values: Any = {n: np.asarray(v) if isinstance(v, tuple) else v for n, v in parts}
+    return StrengthPath(**values)
 
 
 def _history(values: Any) -> History:  # noqa: ANN401
@@ -305,85 +340,60 @@ def _history(values: Any) -> History:  # noqa: ANN401
     return History(**lists, interrupted=bool(values["interrupted"]))
 
 
-def _fitted(
-    state: Mapping[str, Any],
+def _members(
     arrays: Mapping[str, Tensor],
     architecture: Architecture,
-    parts: Mapping[str, Any],
-) -> Fitted:
-    """Make the networks again and fill them with the arrays."""
-    bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
-    read = {"transform": transform_from_json, "recalibrator": recalibrator_from_json}
-    made: dict[str, Any] = dict.fromkeys(read)
-    for field, from_json in read.items():
-        with as_written(field):
-            if state[field] is not None:
-                made[field] = from_json(state[field])
-    # What does not fit to parts that were passed is not the folder's fault.
-    with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
-        networks = _filled(arrays, architecture, state["features"], state["members"])
-        members = Networks(
-            architecture,
-            networks,
-            inputs=(arrays["inputs.center"].numpy(), arrays["inputs.scale"].numpy()),
-            limits=(arrays[_LIMITS[0]].numpy(), arrays[_LIMITS[1]].numpy())
-            if _LIMITS[0] in arrays
-            else None,
-            target_center=arrays["targets.center"].unsqueeze(1),
-            target_scale=arrays["targets.scale"].unsqueeze(1),
-            transform=made["transform"],
-            bounds=bounds if cut_first else None,
-            disagreement=state["disagreement"],
-        )
-        last = None if cut_first else bounds
-        fitted = Fitted(members, made["recalibrator"], last)
-        # One row is tried, at the center.
-        row = fitted.distribution(members.inputs[0][np.newaxis])
-        low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
-        if not (low <= middle <= high and middle.isfinite()):
-            raise InputError(
-                "its arrays must give predictions, and they give no numbers."
-            )
-    return fitted
-
-
-def _filled(
-    arrays: Mapping[str, Tensor], architecture: Architecture, features: int, count: int
-) -> list[nn.Module]:
-    _check_arrays(features, count, arrays)
+    state: Json,
+    **options: Any,  # noqa: ANN401  (of Networks)
+) -> Networks:
+    """Make room for all members, and fill it with the arrays."""
+    features, count = state["features"], state["members"]
+    # Sizes that are not those of the arrays, before memory is asked for.
+    for name, length in (("inputs.center", features), ("targets.center", count)):
+        if arrays.get(name, torch.empty(0)).shape != (length,):
+            raise InputError(f"its array {name} must be float64 of shape ({length},)")
     encoding = _encoding(arrays, features)
-    if architecture.stacked:  # before memory is asked for
+    if architecture.stacked:
         inputs = features + (0 if encoding is None else encoding.size)
-        options = architecture.options
-        masks = count * options.get("passes", 0) * sum(options["hidden"])
+        own = architecture.options
+        masks = count * own.get("passes", 0) * sum(own["hidden"])
         needed = architecture.weights(inputs, count) + masks
         stored = sum(values.numel() for values in arrays.values())
         if needed > stored:
             raise InputError(
                 f"the model must have the weights that its sizes need, {needed:,} or "
-                f"more, and {stored:,} numbers are stored: its description was changed."
+                f"more, and {stored:,} numbers are stored: its description was changed"
             )
-    networks = architecture.build(
-        features, count, torch.Generator().manual_seed(0), encoding=encoding
+    scales = np.empty((4, features))
+    members = Networks(
+        architecture,
+        architecture.build(features, count, torch.Generator(), encoding=encoding),
+        inputs=(scales[0], scales[1]),
+        limits=(scales[2], scales[3]) if "inputs.low" in arrays else None,
+        target_center=torch.empty(count, 1, dtype=torch.float64),
+        target_scale=torch.empty(count, 1, dtype=torch.float64),
+        **options,
     )
-    for number, network in enumerate(networks):
-        prefix = f"networks.{number}."
-        own = {
-            name.removeprefix(prefix): values
-            for name, values in arrays.items()
-            if name.startswith(prefix)
-        }
-        try:
-            network.eval().load_state_dict(own)
-        except RuntimeError as error:
+    wanted = _arrays(members)
+    for name in sorted({*arrays, *wanted}):
+        kinds = [
+            f"{values.dtype} {tuple(values.shape)}" if values is not None else "nothing"
+            for values in (wanted.get(name), arrays.get(name))
+        ]
+        if kinds[0] != kinds[1]:
             raise InputError(
-                "network must make modules with the very weights that were stored, and "
-                f"it does not: {error}. Pass the function that the model was made with."
-            ) from None
-        for name, values in network.state_dict().items():
-            if own[name].dtype != values.dtype:
-                raise InputError(f"its array {name} must be of {values.dtype}.")
-    return networks
+                f"its array {name!r:.60} must be {kinds[0]}, got {kinds[1]}. A network "
+                "that you pass must be the one that the model was made with"
+            )
+        if arrays[name].is_floating_point() and not arrays[name].isfinite().all():
+            raise InputError(f"its array {name!r:.60} must be finite, and it is not")
+        wanted[name].copy_(arrays[name])
+    for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
+        if name in arrays and not bool((arrays[name] > 0).all()):
+            raise InputError(f"its array {name} must be above 0, and it is not")
+    if members.limits is not None and (members.limits[0] > members.limits[1]).any():
+        raise InputError("its array inputs.low must not be above inputs.high")
+    return members
 
 
 def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | None:
@@ -391,31 +401,10 @@ def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | 
     if not any(name.startswith(_ENCODING) for name in arrays):
         return None
     column = arrays.get(f"{_ENCODING}column", torch.empty(0))
-    named = column.ndim == 1 and column.dtype == torch.long and len(column) > 0
-    if not named or bool(((column < 0) | (column >= features)).any()):
-        raise InputError(f"its bins must each name one of its {features} features.")
+    whole = column.ndim == 1 and column.dtype == torch.long and len(column) > 0
+    if not whole or bool(((column < 0) | (column >= features)).any()):
+        raise InputError(f"its bins must each name one of its {features} features")
     encoding = PiecewiseLinear([])
     for name, buffer in encoding.named_buffers():
         setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
     return encoding
-
-
-def _check_arrays(features: int, members: int, arrays: Mapping[str, Tensor]) -> None:
-    """Refuse scales of another shape or of 0, and numbers that are none."""
-    names = ["inputs.center", "inputs.scale"]
-    if any(name in arrays for name in _LIMITS):
-        names += _LIMITS
-    shapes = dict.fromkeys(names, (features,))
-    shapes |= dict.fromkeys(("targets.center", "targets.scale"), (members,))
-    for name, shape in shapes.items():
-        own = arrays.get(name, torch.empty(0))
-        if tuple(own.shape) != shape or own.dtype != torch.float64:
-            raise InputError(f"its array {name} must be float64 of shape {shape}.")
-    for name, values in arrays.items():
-        if values.is_floating_point() and not bool(values.isfinite().all()):
-            raise InputError(f"its array {name!r:.60} must be finite, and it is not.")
-    for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
-        if name in arrays and not bool((arrays[name] > 0).all()):
-            raise InputError(f"its array {name} must be above 0, and it is not.")
-    if _LIMITS[0] in shapes and (arrays[_LIMITS[0]] > arrays[_LIMITS[1]]).any():
-        raise InputError(f"its array {_LIMITS[0]} must not be above {_LIMITS[1]}.")

@@ -1,7 +1,6 @@
 """A scikit-learn regressor whose uncertainty can be trusted."""
 
 import copy
-import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -13,22 +12,30 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 import torch
-from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils import check_X_y
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from calibrant._checks import ArrayLike, InputError, check_between, find_part
+from calibrant._checks import ArrayLike, InputError, find_part
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored
 from calibrant.estimators.base import (
     DistributionRegressor,
+    Features,
     Table,
     check_targets,
     read_features,
     read_table,
+    seed_from,
 )
-from calibrant.estimators.folds import Blocks, Design, design_for, warn_of_order
+from calibrant.estimators.folds import (
+    Blocks,
+    Column,
+    Design,
+    design_for,
+    warn_of_order,
+)
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
 from calibrant.estimators.pool import (
     Pool,
@@ -42,7 +49,7 @@ from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import EpochState, Recipe
+from calibrant.training import Recipe
 from calibrant.training.distributed import (
     fingerprint_of,
     join_team,
@@ -51,7 +58,7 @@ from calibrant.training.distributed import (
 )
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "SideBySide", "fit_side_by_side"]
+__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
 
 Array = npt.NDArray[np.float64]
 Callbacks = Sequence[Callable[..., bool | None]]
@@ -73,6 +80,8 @@ OPTIONS: Mapping[str, Any] = {
     "schedule": "cosine",
     "gradient_clip": 10.0,
 }
+# A slip of the finger in members or folds must not fill the memory.
+_WHOLE = {"members": (1, 10_000), "folds": (2, 10_000), "bins": (0, 1024)}
 _CHOICES = {
     "distribution": ("pooled", "mixture", "moment_matched"),
     "strength_rule": ("crps", "nll"),
@@ -83,8 +92,6 @@ _CHOICES = {
 _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 # Of "auto": epochs, and rows that they pass in all.
 _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
-# Of members and folds; a slip of the finger must not fill the memory.
-_MOST = 10_000
 # Fewer rows say next to nothing about the shape of a map.
 _FEWEST_NEW = 20
 
@@ -134,16 +141,15 @@ class CalibratedRegressor(DistributionRegressor):
     distribution
         What is made of the members' distributions: ``"pooled"``, a normal distribution
         whose variance counts their disagreement three times (their mixture if they are
-        not normal); ``"mixture"``; or ``"moment_matched"``, as in the paper, for the
-        normal distribution with the moments of the mixture.
+        not normal); ``"mixture"``; or ``"moment_matched"``, the paper's normal
+        distribution with the moments of the mixture.
     target_transform
         A name from ``TRANSFORMS`` (``"log"``, ``"box_cox"``, ...), or an object. The
-        distribution is that of the target itself, and so is its likelihood.
+        distribution and its likelihood are those of the target itself.
     bounds
         Least and largest possible target, None for none. Distributions are cut there
         and scaled up before the recalibration. If targets stand on a bound, the
-        distribution has mass of its own there instead, and ``log_prob`` is the
-        logarithm of that (``Censored``).
+        distribution has mass of its own there instead (``Censored``).
     loss
         ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
     regularizer
@@ -151,9 +157,7 @@ class CalibratedRegressor(DistributionRegressor):
     strength
         Of the regularizer, or ``"auto"``: the one with the smallest calibration error
         on unseen rows, among those of ``strength_grid`` whose CRPS there is at most
-        1.05 times the best. The sweep is kept in ``strength_path_``; its error of the
-        chosen strength is optimistic. With ``adversarial`` above 0 a strength weighs
-        half as much against the loss.
+        1.05 times the best. The sweep is kept in ``strength_path_``.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
         is ``"beta"`` for fewer than 300 calibration rows and ``"smooth"`` for more.
@@ -186,16 +190,16 @@ class CalibratedRegressor(DistributionRegressor):
     random_state
         With the same number the same model, bit for bit on the same machine.
     options
-        Rare settings by name, or None; those left out have their defaults.
-        ``set_params`` and a grid search also take their names directly.
+        Rare settings by name, which ``set_params`` and a grid search also take
+        directly; those left out have their defaults.
 
         - ``spread_floor`` (0.001): least spread of a member's distribution, in standard
           deviations of the target;
         - ``dropout`` (0.1), ``passes`` (20): of ``"mc_dropout"``, the share of units
           left out, and passes in prediction;
         - ``clip_features`` (True): show the networks no feature beyond the range of the
-          training by more than that range. A few cells beyond any reason, as 1e12 among
-          numbers of order 1, do not count as its range;
+          training by more than that range, in which a few cells beyond any reason, as
+          1e12 among numbers of order 1, do not count;
         - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
           ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
         - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
@@ -206,10 +210,8 @@ class CalibratedRegressor(DistributionRegressor):
 
     Attributes
     ----------
-    strength_
-        Strength of the model.
-    strength_path_
-        The sweep of ``strength="auto"``, a ``StrengthPath``.
+    strength_, strength_path_
+        Strength of the model, and the sweep of ``"auto"``, a ``StrengthPath``.
     history_
         Curves of the training, a list of ``History``.
     fitted_parameters_
@@ -250,8 +252,6 @@ class CalibratedRegressor(DistributionRegressor):
     >>> model = CalibratedRegressor(epochs=20, random_state=0).fit(X, y)
     >>> model.predict_interval(X[:3], coverage=0.9).shape
     (3, 2)
-    >>> model.predict_distribution(X[:3]).batch_shape
-    torch.Size([3])
     """
 
     def __init__(
@@ -315,10 +315,7 @@ class CalibratedRegressor(DistributionRegressor):
     ) -> Self:
         """Make the models of the paper, exactly as its protocol says.
 
-        Two hidden layers of 128 units, Adam with a learning rate of 0.01, 100 epochs of
-        batches of 512, a least spread of 0.1, the moment-matched normal distribution,
-        no recalibration. MC dropout: 0.25, ten passes. Deep ensemble: five members with
-        adversarial training. For its comparison, isotonic recalibration, add
+        For its comparison, isotonic recalibration, add
         ``recalibrator="isotonic", recalibrate_on="train"``; for its sort,
         ``sort="neural"``.
 
@@ -389,12 +386,12 @@ class CalibratedRegressor(DistributionRegressor):
 
     def fit(
         self,
-        X: Any,  # noqa: ANN401  (an array or a data frame)
+        X: Features,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         *,
-        groups: Any | None = None,  # noqa: ANN401  (labels of any type)
-        time: Any | None = None,  # noqa: ANN401  (anything that can be ordered)
+        groups: Column | None = None,
+        time: Column | None = None,
         callbacks: Callbacks = (),
         progress: bool | None = False,
     ) -> Self:
@@ -427,12 +424,10 @@ class CalibratedRegressor(DistributionRegressor):
             model can still predict, with its best weights so far.
         """
         settings = self.check_settings()
-        if callable(callbacks):
-            raise InputError("callbacks must be a list of functions, got a function.")
         table = read_table(
             self, X, y, sample_weight=sample_weight, groups=groups, time=time
         )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = seed_from(self.random_state)
         if self.distributed:
             seed = _common_seed(self, table, seed)
         design = self._design(table, self._strategy(len(table.y)), seed)
@@ -446,7 +441,7 @@ class CalibratedRegressor(DistributionRegressor):
                 self.recipe(strength, most),
                 seed=seed,
                 validation_share=settings["validation_share"],
-                device=_device(self),
+                device=training_device(self),
                 distributed=self.distributed,
                 callbacks=callbacks,
                 progress=progress,
@@ -483,9 +478,10 @@ class CalibratedRegressor(DistributionRegressor):
         seed: int,
     ) -> tuple[Trained, float, StrengthPath | None]:
         """Train with the given strength, or with the one that a sweep chooses."""
-        strengths, rule = _strengths(self.settings()), self.settings()["strength_rule"]
         if self.strength != "auto":
-            return train(strengths[0], table, design), strengths[0], None
+            strength = float(self.strength)
+            return train(strength, table, design), strength, None
+        settings = self.settings()
         own = (table, design)
         if design.unseen is None:
             # Folds supply pools of unseen members: folds of the rows to learn from,
@@ -493,22 +489,19 @@ class CalibratedRegressor(DistributionRegressor):
             learned = table.part(design.rows[0])
             own = (learned, self._design(learned, "out_of_fold", seed))
         trained, path = sweep(
-            strengths, lambda strength: train(strength, *own), rule=rule
+            sorted({float(strength) for strength in settings["strength_grid"]}),
+            lambda strength: train(strength, *own),
+            rule=settings["strength_rule"],
         )
         if design.unseen is None:
             trained = train(path.chosen, table, design)
         return trained, path.chosen, path
 
-    def predict_distribution(self, X: Any) -> AbstractDistribution:  # noqa: ANN401
-        """Predict the distribution of each row, batch shape ``(n,)``, float64.
+    def predict_distribution(self, X: Features) -> AbstractDistribution:
+        """Predict the distribution of each row ``(n, d)``, batch shape ``(n,)``.
 
         It has ``mean``, ``stddev``, ``cdf``, ``quantile``, ``interval``, ``sample``,
-        ``log_prob``, ``crps``.
-
-        Parameters
-        ----------
-        X
-            Features, shape ``(n, d)``.
+        ``log_prob``, ``crps``, in float64.
         """
         check_is_fitted(self, "model_")
         fitted: Fitted = self.model_
@@ -516,7 +509,7 @@ class CalibratedRegressor(DistributionRegressor):
 
     def refresh(
         self,
-        X: Any,  # noqa: ANN401
+        X: Features,
         y: ArrayLike,
         *,
         recalibrator: str | Recalibrator | None = None,
@@ -543,27 +536,29 @@ class CalibratedRegressor(DistributionRegressor):
             read_features(self, X), y, dtype=np.float64, y_numeric=True
         )
         check_targets(target)
-        chosen = self.recalibrator if recalibrator is None else recalibrator
         if len(target) < _FEWEST_NEW:
             raise InputError(
                 f"at least {_FEWEST_NEW} rows are needed to refresh a calibration, got "
                 f"{len(target)}. Bring more; a few hundred are good."
             )
-        if chosen is None:
+        result = copy.copy(self)
+        if recalibrator is not None:
+            result.recalibrator = recalibrator
+        if result.recalibrator is None:
             raise InputError(
                 "the model was made without a recalibrator, so say which one: "
                 'recalibrator="beta", for example.'
             )
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         rows = np.arange(len(target))
         table = Table(x, target, Blocks(rows), grid=detect_grid(target))
         members = self.model_.members
         pool = _pool_of(members, Design((rows[:0],) * len(members), rows), table)
-        result = copy.copy(self)
-        result.recalibrator = chosen
-        learned = fit_map(pool, result._recalibrator(len(rows)), seed=seed)
+        learned = fit_map(
+            pool, result._recalibrator(len(rows)), seed=seed_from(self.random_state)
+        )
         result.model_ = replace(self.model_, recalibrator=learned)
-        result.fitted_parameters_ = self.fitted_parameters_ | {"recalibrator": chosen}
+        own = {"recalibrator": result.recalibrator}
+        result.fitted_parameters_ = self.fitted_parameters_ | own
         return result
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
@@ -588,67 +583,51 @@ class CalibratedRegressor(DistributionRegressor):
 
         check_is_fitted(self, "model_")
         arrays, description = described(self)
-        kind = CalibratedRegressor.__name__
         return write_folder(
             folder,
             arrays=arrays,
             description=description,
-            kind=kind,
+            kind=CalibratedRegressor.__name__,
             overwrite=overwrite,
         )
 
     def check_settings(self) -> dict[str, Any]:
         """Refuse settings that cannot work, before anything is trained; return them."""
         settings = self.settings()
-        for name, least, most in (
-            ("members", 1, _MOST),
-            ("folds", 2, _MOST),
-            ("bins", 0, 1024),
-        ):
-            value = settings[name]
-            if not isinstance(value, Integral) or not least <= int(value) <= most:
-                raise InputError(
-                    f"{name} must be a whole number from {least} to {most}, got "
-                    f"{value!r}."
-                )
-        for name in ("held_out_share", "validation_share"):
-            check_between(settings[name], 0, 1, name=name)
-        if isinstance(self.hidden, Integral | str) or not all(
-            isinstance(units, Integral) for units in self.hidden
-        ):
-            raise InputError(
-                "hidden must be a list of whole numbers, the units of each hidden "
-                f"layer, got {self.hidden!r}. For one layer write (64,)."
-            )
+        rules: dict[str, tuple[Any, str]] = {}  # whether it fits, and what it must do
+        for name, (low, high) in _WHOLE.items():
+            whole = isinstance(settings[name], Integral)
+            fits = whole and low <= int(settings[name]) <= high
+            rules[name] = fits, f"be a whole number from {low} to {high}"
         for name, choices in _CHOICES.items():
-            if settings[name] not in choices:
-                names = ", ".join(
-                    "None" if choice is None else json.dumps(choice)
-                    for choice in choices
-                )
-                raise InputError(
-                    f"{name} must be one of {names}, got {settings[name]!r}."
-                )
-        _strengths(settings)
-        if self.loss in ("squared_error", "absolute_error"):
-            raise InputError(
-                f"loss={self.loss!r} does not look at the spread, which would stay "
-                'untrained. Use "nll", "crps" or "beta_nll".'
-            )
-        if isinstance(self.network, nn.Module):
-            raise InputError(
-                "network must be a name or a function of the number of features that "
-                "makes a new module, got a module. Many are trained: write "
-                "network=lambda features: YourModule(features)."
-            )
-        if str(self.device).startswith("cuda") and not torch.cuda.is_available():
-            raise InputError(
-                f"device={self.device!r} needs CUDA, which torch does not find here. "
-                'Use "auto" or "cpu".'
-            )
+            names = ", ".join(f'"{choice}"' for choice in choices if choice)
+            rules[name] = settings[name] in choices, f"be one of {names}"
+        for name in ("held_out_share", "validation_share"):
+            rules[name] = 0 < settings[name] < 1, "lie strictly between 0 and 1"
+        strength, grid = self.strength, settings["strength_grid"]
+        lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
+        blind = self.loss in ("squared_error", "absolute_error")
+        headed = isinstance(self.head, str) or callable(self.head)
+        rules |= {
+            "hidden": (_is_list(self.hidden, Integral), "be whole numbers, as (64,)"),
+            "strength": (
+                strength == "auto" or isinstance(strength, Real),
+                'be a number or "auto"',
+            ),
+            "strength_grid": (_is_list(grid, Real), "be a list of numbers"),
+            "loss": (not blind, 'look at the spread, as "nll" and "crps" do'),
+            "network": (
+                not isinstance(self.network, nn.Module),
+                "be a name or a function of the number of features that makes a module",
+            ),
+            "head": (headed, "be a name or a head"),
+            "device": (not lost, 'be "auto" or "cpu" where torch finds no CUDA'),
+        }
+        for name, (fits, rule) in rules.items():
+            if not fits:
+                raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
         find_part(self.network, NETWORKS, name="network")
-        if not callable(find_part(self.head, HEADS, name="head")):
-            raise InputError(f"head must be a name or a head, got {self.head!r:.60}.")
+        find_part(self.head, HEADS, name="head")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
@@ -700,20 +679,15 @@ class CalibratedRegressor(DistributionRegressor):
     def recipe(self, strength: float, rows: int) -> Recipe:
         """Return how it is trained, on so many rows for each member."""
         settings = self.settings()
-        size = self.batch_size
+        size, epochs = self.batch_size, self.epochs
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
             size = max(32, min(512, 1 << int(math.log2(max(1, rows / 32)))))
-        epochs = self.epochs
         if epochs == "auto":
             epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
-        own: dict[str, Any] = {
-            "score": self.loss,
-            "strength": strength,
-            "batch_size": size,
-            "epochs": epochs,
-        }
-        names = [name for name in Recipe.names() if name not in own]
-        return Recipe(**own, **{name: settings[name] for name in names})
+        own = {"score": self.loss, "strength": strength}
+        own |= {"batch_size": size, "epochs": epochs}
+        shared = {name: settings[name] for name in Recipe.names() if name in settings}
+        return Recipe(**(shared | own))
 
 
 def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
@@ -732,19 +706,14 @@ def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
     return f"{trained}; map {name}, from {rows:,} rows {kind}."
 
 
-def _strengths(settings: Mapping[str, Any]) -> list[float]:
-    """Return the strengths to try, ascending: one, or those of ``"auto"``."""
-    given, grid = settings["strength"], settings["strength_grid"]
-    strengths = list(grid) if given == "auto" else [given]
-    if not strengths or not all(isinstance(value, Real) for value in strengths):
-        raise InputError(
-            'strength must be a number or "auto", and strength_grid a list of numbers, '
-            f"got strength={given!r}, strength_grid={grid!r}."
-        )
-    return sorted({float(value) for value in strengths})
+def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
+    """Whether these are one number of a kind or more."""
+    if isinstance(values, str | Real) or len(values) == 0:
+        return False
+    return all(isinstance(value, kind) for value in values)
 
 
-def _device(model: CalibratedRegressor) -> str:
+def training_device(model: CalibratedRegressor) -> str:
     """Return the device, for each process of a machine its own."""
     device = str(model.device)
     if device == "auto":
@@ -754,7 +723,7 @@ def _device(model: CalibratedRegressor) -> str:
 
 def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
     """Return the first process's seed, if all fit the same model to the same rows."""
-    device = torch.device(_device(model))
+    device = torch.device(training_device(model))
     team = join_team(device.type)
     settings = model.settings()
     del settings["random_state"]  # the first one's counts
@@ -776,112 +745,3 @@ def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
             members.disagreement = usual_disagreement(normal, design.unseen)
     y = torch.from_numpy(table.y[rows])
     return Pool(predicted, members.combine, design, y, table.grid)
-
-
-@dataclass(frozen=True)
-class SideBySide:
-    """Models with the same settings, each of which learned from rows of its own."""
-
-    members: Networks
-    size: int
-
-    def distribution(
-        self, x: Array, model: int, *, masks: torch.Generator | None = None
-    ) -> AbstractDistribution:
-        """Distribution of rows ``(n, d)`` under one of the models, by its number.
-
-        Dropout masks of each row and pass, as those of ordinary dropout, are drawn from
-        ``masks``; None for masks that all rows share.
-        """
-        chosen = range(model * self.size, (model + 1) * self.size)
-        return self.members.distribution(x, chosen, masks=masks)
-
-
-def fit_side_by_side(
-    model: CalibratedRegressor,
-    x: Array,
-    y: Array,
-    rows: Sequence[npt.NDArray[np.int64]],
-    *,
-    seed: int,
-    epochs: Sequence[int] = (),
-) -> dict[int, SideBySide]:
-    """Fit a model on many sets of rows at once: the folds and repeats of a benchmark.
-
-    Each model standardizes, learns and predicts by its own rows alone; only the matrix
-    products are shared. With a constant learning rate the model of fewer epochs is that
-    of more epochs, looked at earlier, so one training gives both.
-
-    Parameters
-    ----------
-    model
-        Settings: a network by name, a strength, no recalibration, no early stopping.
-    x, y
-        The whole table, features ``(n, d)`` and targets ``(n,)``, all finite.
-    rows
-        For each model the rows that it learns from; all of the same number, since all
-        take the same steps.
-    seed
-        Of initial weights, batch orders and dropout masks.
-    epochs
-        Epochs whose models are wanted; by default the last only.
-
-    Returns
-    -------
-    dict
-        The models after each of these epochs. Ctrl-C gives none.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 40)[:, None]
-    >>> model = CalibratedRegressor.paper("mc_dropout", epochs=2)
-    >>> parts = [np.arange(20), np.arange(20, 40)]
-    >>> fitted = fit_side_by_side(model, x, x[:, 0], parts, seed=0, epochs=(1, 2))
-    >>> fitted[2].distribution(x[:3], 1).batch_shape
-    torch.Size([3])
-    """
-    wanted = tuple(sorted(epochs)) or (model.recipe(0, 1).epochs,)
-    settings = model.check_settings()
-    sizes = {len(part) for part in rows}
-    if (
-        not isinstance(model.network, str)
-        or model.strength == "auto"
-        or model.recalibrate_on is not None
-        or model.patience is not None
-        or (len(wanted) > 1 and settings["schedule"] != "constant")
-        or len(sizes) != 1
-        or wanted[0] < 1
-    ):
-        raise InputError(
-            "models are fitted side by side with a network by name, a number as "
-            "strength, recalibrate_on=None, patience=None, equally many rows for each, "
-            'and for several epochs (each at least 1) schedule="constant"; got '
-            f"{model}, {sorted(sizes)} rows and epochs {wanted}."
-        )
-    x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
-    check_targets(y)
-    found: dict[int, nn.Module] = {}
-
-    def look(state: EpochState) -> None:
-        if state.epoch in wanted[:-1]:
-            found[state.epoch] = copy.deepcopy(state.network)
-
-    own = tuple(part for part in rows for _ in range(model.members))
-    recipe = model.recipe(float(model.strength), len(rows[0]))
-    members, histories = fit_networks(
-        Table(x, y, Blocks(np.arange(len(y)))),
-        Design(own, np.empty(0, dtype=np.int64)),
-        model.architecture(),
-        replace(recipe, epochs=wanted[-1]),
-        seed=seed,
-        validation_share=0.0,
-        device=_device(model),
-        callbacks=[look],
-    )
-    if any(history.interrupted for history in histories):
-        raise KeyboardInterrupt  # a model that is half trained is none of these
-    found[wanted[-1]] = members.networks[0]
-    return {
-        epoch: SideBySide(replace(members, networks=[network]), model.members)
-        for epoch, network in found.items()
-    }

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -57,22 +57,6 @@ class StrengthPath:
     nll: Values
     allowed: npt.NDArray[np.bool_]
     chosen: float
-
-    def to_dict(self) -> dict[str, object]:
-        """Everything as plain lists and numbers, for JSON."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else float(value)
-            for name, value in vars(self).items()
-        }
-
-    @classmethod
-    def from_dict(cls, values: dict[str, object]) -> "StrengthPath":
-        """Read what :meth:`to_dict` gave."""
-        arrays: Any = {
-            name: np.asarray(value) if isinstance(value, list | tuple) else value
-            for name, value in values.items()
-        }
-        return cls(**arrays)
 
     def to_pandas(self) -> "pd.DataFrame":
         """One row for each strength."""

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calibrant.metrics.scorecard import Scorecard
-from calibrant.tables.column import ColumnLine
+from calibrant.tables.columns import ColumnLine
 
 __all__ = ["ColumnLine", "OwnReport", "Predictions"]
 

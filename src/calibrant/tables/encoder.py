@@ -1,4 +1,4 @@
-"""What a model knows about the columns of its table, and how rows become numbers."""
+"""Rows of a table as a matrix of numbers, by what the training rows taught."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,27 +10,37 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from calibrant.tables._cells import BoolArray, FloatArray, family, plain, whole
-from calibrant.tables._description import Description, damaged
-from calibrant.tables._errors import input_error, listed, shown
-from calibrant.tables._reading import Reading
-from calibrant.tables._sample import Sample
-from calibrant.tables._words import amount, close_to
-from calibrant.tables.column import Column, ColumnLine
-from calibrant.tables.findings import Findings
-from calibrant.tables.kinds import learn_kind, learn_time
-from calibrant.tables.roles import Roles, check_roles
-from calibrant.tables.style import Style
+from calibrant.errors import InputError
+from calibrant.tables.columns import (
+    Column,
+    ColumnLine,
+    Findings,
+    Reading,
+    TargetRule,
+    damaged,
+    plain_json,
+    restored,
+)
+from calibrant.tables.infer import Sample, infer_column
+from calibrant.tables.options import Roles, Style, check_roles
+from calibrant.tables.parse import (
+    BoolArray,
+    FloatArray,
+    family,
+    plain,
+    read_numbers,
+    read_target,
+)
+from calibrant.tables.wording import amount, close_names, listed, shown
 
 __all__ = ["TableEncoder"]
 
-MOST_COLUMNS = 100_000
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableEncoder:
-    """Rows of a table as a matrix of numbers, by what the training rows taught.
+    """What a model knows about the columns of its table.
 
     Parameters
     ----------
@@ -61,17 +71,22 @@ class TableEncoder:
     target: str
     style: Style
 
+    def __post_init__(self) -> None:
+        names = {column.name for column in self.columns}
+        if len(names) < len(self.columns) or not self.needed:
+            raise damaged("its columns must have different names, and one must be used")
+
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the matrix's d columns, all different."""
         names = [name for column in self.columns for name in column.features]
-        seen: Counter[str] = Counter()
-        taken = set(names)
-        unique = []
+        taken, unique = set(names), dict[str, None]()
         for name in names:
-            seen[name] += 1
+            free, number = name, 2
             # Only if a header holds a name that is made here, too.
-            unique.append(name if seen[name] == 1 else _free(name, taken))
+            while free in unique or (free != name and free in taken):
+                free, number = f"{name} ({number})", number + 1
+            unique[free] = None
         return tuple(unique)
 
     @cached_property
@@ -100,7 +115,7 @@ class TableEncoder:
         Parameters
         ----------
         table
-            The training rows, n of them.
+            The training rows, n of them, with columns of different names.
         target
             The column that is to be predicted.
         roles
@@ -114,19 +129,24 @@ class TableEncoder:
             if it is all of the file.
         """
         names = table.column_names
-        _check_table(table, name=name)
+        if not table.num_rows:
+            raise InputError(f"{name} must have rows to learn from, and it has none.")
         check_roles(roles, columns=names, target=target, name=name)
-        columns = [
-            _learn(
-                Sample(name=each, cells=whole(column), style=style, rows=rows),
+        y, answers = None, plain(table.column(target))
+        if family(answers.type) in ("number", "text"):
+            parsed, _ = read_numbers(answers, style)
+            y = parsed.values if parsed.mostly_good else None
+        columns = tuple(
+            infer_column(
+                Sample(name=column, cells=plain(cells), style=style, rows=rows, y=y),
                 target=target,
                 roles=roles,
             )
-            for each, column in zip(names, table.columns, strict=True)
-        ]
+            for column, cells in zip(names, table.columns, strict=True)
+        )
         if not any(column.used for column in columns):
-            raise input_error(_nothing_left(columns, name=name))
-        return cls(columns=tuple(columns), target=target, style=style)
+            raise InputError(_nothing_left(columns, name=name))
+        return cls(columns=columns, target=target, style=style)
 
     def encode(
         self,
@@ -162,139 +182,137 @@ class TableEncoder:
         """
         self._check_columns(data.schema.names, name=name)
         matrix = np.empty((data.num_rows, len(self.feature_names)))
-        start = 0
-        whole_table = isinstance(data, pa.Table)
-        batches = data.combine_chunks().to_batches() if whole_table else [data]
-        for batch in batches:
-            outside = np.zeros(batch.num_rows, dtype=np.bool_)
-            counted = None if used is None else used[start : start + batch.num_rows]
-            reading = Reading(
-                name=name,
-                first_row=first_row + start,
-                style=self.style_for(style),
-                strict=strict,
-                findings=findings,
-                outside=outside,
-                used=counted,
-            )
-            self._write(batch, reading, matrix[start : start + batch.num_rows])
-            start += batch.num_rows
-            if findings is not None:
-                counts = counted if counted is not None else np.ones_like(outside)
-                findings.rows += int(counts.sum())
-                findings.rows_outside += int((outside & counts).sum())
-        return matrix
-
-    def style_for(self, style: Style | None) -> Style:
-        """Return the style of a file, with what means "missing" in training as well."""
-        if style is None:
-            return self.style
-        missing = tuple(dict.fromkeys((*self.style.missing, *style.missing)))
-        return replace(style, missing=missing)
-
-    def _write(self, batch: pa.RecordBatch, reading: Reading, out: FloatArray) -> None:
-        first = 0
+        outside = np.zeros(data.num_rows, dtype=np.bool_)
+        reading = Reading(
+            name=name,
+            first_row=first_row,
+            style=self.style_for(style),
+            strict=strict,
+            findings=findings,
+            outside=outside,
+            used=used,
+        )
+        last = 0
         for column in self.columns:
             if column.rule is None:
                 continue
-            cells = plain(batch.column(column.name))
+            cells = plain(data.column(column.name))
             if family(cells.type) == "other":
-                raise input_error(
-                    f"{reading.name}, column {shown(column.name)}: a {column.kind} was "
+                raise InputError(
+                    f"{name}, column {shown(column.name)}: a {column.kind} was "
                     f"expected, got cells of type {cells.type}."
                 )
-            last = first + len(column.features)
-            # That new rows are later than those of training is no news.
-            own = replace(reading, any_range=column.kind == "time")
-            column.rule.encode(column.name, cells, own, out[:, first:last])
-            first = last
+            own = replace(reading, style=self.style_for(style, column.name))
+            first, last = last, last + len(column.features)
+            column.rule.encode(column, cells, own, matrix[:, first:last])
+        if findings is not None:
+            counted = np.ones_like(outside) if used is None else used
+            findings.rows += int(counted.sum())
+            findings.rows_outside += int((outside & counted).sum())
+        return matrix
+
+    @property
+    def uses_target(self) -> bool:
+        """Whether training rows need :meth:`encode_training`."""
+        return any(isinstance(column.rule, TargetRule) for column in self.columns)
+
+    def encode_training(
+        self,
+        data: pa.Table,
+        *,
+        name: str,
+        labels: npt.NDArray[np.int64],
+        style: Style | None = None,
+        folds: int = 5,
+        seed: int = 0,
+    ) -> FloatArray:
+        """Return training rows as a matrix ``(n, d)`` in which no row's target is.
+
+        Mean targets are those of the other folds, so that a model that learns from
+        these rows, or is recalibrated on them, meets what it will meet on new rows.
+
+        Parameters
+        ----------
+        data, name, style
+            The training rows with their target; see :meth:`encode`.
+        labels
+            Shape ``(n,)``: rows with the same label are in the same fold. Rows with
+            equal features must have the same, and stay equal.
+        folds
+            How many.
+        seed
+            Of the folds.
+        """
+        matrix = self.encode(data, name=name, style=style)
+        style_of = {c.name: self.style_for(style, c.name) for c in self.columns}
+        y = read_target(
+            data[self.target],
+            target=self.target,
+            name=name,
+            style=style_of[self.target],
+        )
+        codes = np.unique(labels, return_inverse=True)[1]
+        order = np.random.default_rng(seed).permutation(codes.max(initial=0) + 1)
+        fold, last = (order % folds)[codes], 0
+        for column in self.columns:
+            first, last = last, last + len(column.features)
+            rule = column.rule
+            if not isinstance(rule, TargetRule):
+                continue
+            cells, own = plain(data.column(column.name)), style_of[column.name]
+            for number in range(folds):
+                mask = fold == number
+                others = np.where(mask, np.nan, y)
+                left = TargetRule.learn(cells, others, rule.levels, own)
+                left = replace(left, flag=rule.flag)
+                part = np.empty((int(mask.sum()), last - first))
+                quiet = Reading(name, 1, own, False, None, mask)
+                left.encode(column, cells.filter(pa.array(mask)), quiet, part)
+                matrix[mask, first:last] = part
+        return matrix
+
+    def style_for(self, style: Style | None, column: str | None = None) -> Style:
+        """Return the style of a file or of one of its columns.
+
+        What means "missing" in training means it there, too. Numbers of a column that
+        had a unit or thousands in training may have them in a file like that one.
+        """
+        style = self.style if style is None else style
+        missing = tuple(dict.fromkeys((*self.style.missing, *style.missing)))
+        own = next((c.style for c in self.columns if c.name == column), None)
+        if own is None or (style.decimal or ".") != (self.style.decimal or "."):
+            return replace(style, missing=missing)
+        marks = {"decimal": own.decimal, "thousands": own.thousands, "unit": own.unit}
+        return replace(style, missing=missing, **marks)
 
     def _check_columns(self, names: Sequence[str], *, name: str) -> None:
         counts = Counter(names)
-        absent = [each for each in self.needed if each not in counts]
+        absent = [column for column in self.needed if column not in counts]
         if absent:
-            near = close_to(absent[0], [each for each in counts if each != self.target])
-            verb = "is" if len(absent) == 1 else "are"
-            raise input_error(
+            near = close_names(absent[0], [n for n in counts if n != self.target], 1)
+            hint = f" (did you mean {shown(near[0])}?)" if near else ""
+            raise InputError(
                 f"{name} must have the columns that the model was trained with, and "
-                f"{amount(len(absent), 'column')} of them {verb} missing: "
-                f"{listed(absent)}{near}."
+                f"{amount(len(absent), 'column')} of them missing: {listed(absent)}"
+                f"{hint}."
             )
-        double = [each for each in self.needed if counts[each] > 1]
+        double = [column for column in self.needed if counts[column] > 1]
         if double:
-            raise input_error(
+            raise InputError(
                 f"{name} must have each column once, got twice: {listed(double)}."
             )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON, for :meth:`from_dict`."""
-        return {
-            "version": VERSION,
-            "target": self.target,
-            "decimal": self.style.decimal,
-            "thousands": self.style.thousands,
-            "missing": list(self.style.missing),
-            "columns": [column.to_dict() for column in self.columns],
-        }
+        return {"version": VERSION, **plain_json(self)}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableEncoder":
-        """Return what :meth:`to_dict` described; a stranger's file is checked."""
-        entry = Description(content, "it")
-        if entry.count("version") != VERSION:
+        """Return what :meth:`to_dict` described; an untrusted file is checked."""
+        if isinstance(content, dict) and content.get("version") != VERSION:
             raise damaged(f"'version' must be {VERSION}")
-        columns = tuple(
-            Column.from_dict(each, where=f"column {place}")
-            for place, each in enumerate(entry.entries("columns", most=MOST_COLUMNS), 1)
-        )
-        names = [column.name for column in columns]
-        if len(set(names)) < len(names) or not any(each.used for each in columns):
-            raise damaged("its columns must have different names, and one must be used")
-        return cls(columns=columns, target=entry.text("target"), style=_style(entry))
-
-
-def _style(entry: Description) -> Style:
-    marks = {key: entry.optional_text(key) for key in ("decimal", "thousands")}
-    missing = entry.texts("missing", most=1_000)
-    try:
-        return Style(**marks, missing=missing)
-    except ValueError as error:
-        raise damaged(str(error)) from None
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number = 2
-    while f"{name} ({number})" in taken:
-        number += 1
-    taken.add(f"{name} ({number})")
-    return f"{name} ({number})"
-
-
-def _check_table(table: pa.Table, *, name: str) -> None:
-    if not table.num_rows:
-        raise input_error(f"{name} must have rows to learn from, and it has none.")
-    counts = Counter(table.column_names)
-    double = [each for each, count in counts.items() if count > 1]
-    if double:
-        raise input_error(
-            f"{name} must have columns of different names, got twice: {listed(double)}."
-        )
-
-
-def _learn(sample: Sample, *, target: str, roles: Roles) -> Column:
-    name = sample.name
-    if name == target:
-        return Column(name=name, kind="target", done="the target, to be predicted")
-    if name == roles.time:
-        feature = name not in roles.drop
-        return learn_time(sample, day_first=roles.day_first, feature=feature)
-    if name in roles.drop:
-        return Column(name=name, kind="dropped", done="left out, as you asked")
-    if name == roles.group:
-        done = "keeps rows that belong together on one side of a split; not a feature"
-        return Column(name=name, kind="group", done=done)
-    categorical = name in roles.categorical
-    return learn_kind(sample, categorical=categorical, day_first=roles.day_first)
+        encoder: TableEncoder = restored(cls, content, "it")
+        return encoder
 
 
 def _nothing_left(columns: Sequence[Column], *, name: str) -> str:
@@ -304,6 +322,6 @@ def _nothing_left(columns: Sequence[Column], *, name: str) -> str:
             f"{name} must have a column besides the target {shown(columns[0].name)}, "
             "and it has none."
         )
-    why = "; ".join(f"{shown(each.name)}: {each.done}" for each in others[:3])
+    why = "; ".join(f"{shown(column.name)}: {column.done}" for column in others[:3])
     more = f"; and {len(others) - 3:,} more" if len(others) > 3 else ""
     return f"{name} must have a column to predict from, and none is left ({why}{more})."

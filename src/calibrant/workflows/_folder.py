@@ -20,8 +20,7 @@ from calibrant._dask import (
 )
 from calibrant._progress import Bar
 from calibrant.benchmark.schedulers import run_jobs
-from calibrant.tables._errors import listed
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount, listed
 from calibrant.workflows._folder_ledger import LEDGER, FolderLedger, Made, signature
 
 __all__ = ["FileJob", "FolderOutcome", "check_seen", "checksum_of", "predict_files"]

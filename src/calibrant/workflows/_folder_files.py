@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calibrant._checks import InputError
 from calibrant.storage import check_writable
-from calibrant.tables._path import PARQUET, ending, user_path
+from calibrant.tables.read import PARQUET, ending, user_path
 
 __all__ = ["as_folder", "out_folder", "tables_in"]
 

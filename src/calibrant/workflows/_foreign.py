@@ -13,7 +13,7 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.tables import Source, read_target
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,9 @@ import numpy.typing as npt
 
 from calibrant._checks import InputError
 from calibrant._progress import Bar
-from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Findings, Source, TableEncoder, read_target
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
+from calibrant.workflows.table_model import TableModel
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,7 +111,7 @@ def read_labeled(
                 batch.data[model.target],
                 target=model.target,
                 name=source.name,
-                style=model.encoder.style_for(source.style),
+                style=model.encoder.style_for(source.style, model.target),
                 first_row=batch.first_row,
             )
             x = model.encoder.encode(

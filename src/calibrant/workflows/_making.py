@@ -9,9 +9,9 @@ from typing import Any
 
 from calibrant._version import __version__
 from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.tables import Source
+from calibrant.workflows.table_model import TableModel
 
 __all__ = [
     "UNSEEN",

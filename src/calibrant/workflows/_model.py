@@ -2,7 +2,7 @@
 
 import os
 
-from calibrant.estimators.table_model import TableModel
+from calibrant.workflows.table_model import TableModel
 
 __all__ = ["as_model"]
 

@@ -19,8 +19,7 @@ from calibrant.tables import (
     read_times,
     require_rows,
 )
-from calibrant.tables._errors import shown
-from calibrant.tables._words import amount, written
+from calibrant.tables.wording import amount, shown, written
 
 if TYPE_CHECKING:
     import pyarrow as pa

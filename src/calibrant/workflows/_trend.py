@@ -10,8 +10,8 @@ from sklearn.base import clone
 from calibrant._checks import InputError
 from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.table_model import Trend
 from calibrant.tables import TableEncoder
+from calibrant.workflows.table_model import Trend
 
 __all__ = ["find_trend"]
 

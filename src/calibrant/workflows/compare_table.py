@@ -27,7 +27,7 @@ from calibrant.tables import (
     read_target,
     require_rows,
 )
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
 from calibrant.workflows._foreign import Foreign, read_predictions
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import MOST_ROWS, Labeled, labels, style_notes

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._checks import InputError
-from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.floors import coverage_range
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own_page import write_own_page
@@ -22,6 +21,7 @@ from calibrant.workflows.measured import (
     measure,
     own_report,
 )
+from calibrant.workflows.table_model import TableModel, settings_of
 
 __all__ = ["Requirement", "TableEvaluation", "evaluate_table"]
 

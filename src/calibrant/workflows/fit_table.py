@@ -14,7 +14,6 @@ import numpy.typing as npt
 from calibrant._checks import InputError
 from calibrant.estimators.folds import linked_rows
 from calibrant.estimators.regressor import CalibratedRegressor
-from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.report.own_page import own_page
 from calibrant.storage import StorageError, check_writable
@@ -27,9 +26,8 @@ from calibrant.tables import (
     open_source,
     read_times,
 )
-from calibrant.tables._errors import shown
-from calibrant.tables._words import amount, written
-from calibrant.tables.column import Column
+from calibrant.tables.columns import Column
+from calibrant.tables.wording import amount, shown, written
 from calibrant.workflows._chosen import chosen_regressor, share_aside
 from calibrant.workflows._given import as_name, as_names
 from calibrant.workflows._labeled import (
@@ -59,6 +57,7 @@ from calibrant.workflows.measured import (
     measure,
     own_report,
 )
+from calibrant.workflows.table_model import TableModel, settings_of
 
 __all__ = ["TableFit", "fit_table"]
 
@@ -271,6 +270,7 @@ def fit_table(
         labeled = read_labeled(asking, other, seed=seed, progress=progress)
         labeled = _unseen(labeled, other, rows, cut, roles, x)
         measured_on, how = other.name, "file"
+    x = _without_own_targets(rows, cut, encoder, x, seed)
     model, notes = _train(rows, cut, encoder, regressor, command, x, progress)
     notes = (*noted, *cut.notes, *notes)
     fitted = TableFit(
@@ -324,6 +324,24 @@ def _encoded(
     )
     unusual = _only_held(findings, encoder)
     return x, (*rows.notes, *style_notes(rows.source), *unusual)
+
+
+def _without_own_targets(
+    rows: TrainingTable, cut: Cut, encoder: TableEncoder, x: Array, seed: int
+) -> Array:
+    """Encode the rows to learn from anew where features are made of targets."""
+    if not encoder.uses_target:
+        return x
+    groups = None if cut.groups is None else cut.groups[cut.learned]
+    x = x.copy()
+    x[cut.learned] = encoder.encode_training(
+        rows.data.take(cut.learned),
+        name=rows.source.name,
+        labels=linked_rows(x[cut.learned], groups),
+        style=rows.source.style,
+        seed=seed,
+    )
+    return x
 
 
 def _unseen(

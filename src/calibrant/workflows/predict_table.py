@@ -14,9 +14,8 @@ import numpy as np
 from calibrant._checks import InputError
 from calibrant._progress import Bar
 from calibrant._version import __version__
-from calibrant.estimators.table_model import TableModel
 from calibrant.tables import Batch, Findings, Source, Style, TableWriter
-from calibrant.tables._words import amount
+from calibrant.tables.wording import amount
 from calibrant.workflows._folder import FileJob, check_seen, predict_files
 from calibrant.workflows._folder_files import as_folder, out_folder, tables_in
 from calibrant.workflows._folder_ledger import signature
@@ -24,6 +23,7 @@ from calibrant.workflows._given import as_names, as_numbers
 from calibrant.workflows._labeled import style_notes
 from calibrant.workflows._model import as_model
 from calibrant.workflows._wishes import Wishes
+from calibrant.workflows.table_model import TableModel
 
 if TYPE_CHECKING:
     import pyarrow as pa

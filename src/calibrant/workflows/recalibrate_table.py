@@ -10,7 +10,6 @@ import numpy as np
 from calibrant._checks import InputError
 from calibrant.estimators.folds import Blocks, linked_rows
 from calibrant.estimators.pool import cross_fitted
-from calibrant.estimators.table_model import TableModel, settings_of
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import coverage_sentence
 from calibrant.report.own_page import own_page
@@ -24,6 +23,7 @@ from calibrant.workflows.measured import (
     measure,
     own_report,
 )
+from calibrant.workflows.table_model import TableModel, settings_of
 
 __all__ = ["TableRecalibration", "recalibrate_table"]
 

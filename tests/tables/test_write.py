@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibrant._checks import InputError
+from calibrant.errors import InputError
 from calibrant.tables import TableWriter, open_source, write_table
-from calibrant.tables import _pending as pending_module
-from calibrant.tables import _sinks as sinks_module
+from calibrant.tables import write as write_module
 
 BATCH = pa.record_batch(
     {"id": ["a", "b,c", None], "mean": [0.1, 1e-20, None], "flag": [True, None, False]}
@@ -80,12 +79,6 @@ def test_other_programs_read_the_same(
     header, *read = parsed(path)
     assert header == ["x", "s"]
     assert [(float(x), s) for x, s in read] == rows
-
-
-def test_many_rows_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks_module, "ROWS", 7)
-    write_table(tmp_path / "o.csv", pa.table({"a": list(range(50))}))
-    assert parsed(tmp_path / "o.csv")[1:] == [[str(i)] for i in range(50)]
 
 
 def test_types_of_all_kinds_have_a_text(tmp_path: Path) -> None:
@@ -155,14 +148,6 @@ def test_without_rows_there_is_a_header(tmp_path: Path, name: str) -> None:
     assert names_in(tmp_path) == [name]
 
 
-def test_batches_are_cast_to_the_first(tmp_path: Path) -> None:
-    path = tmp_path / "o.parquet"
-    with TableWriter(path) as writer:
-        writer.write(pa.record_batch({"a": [1.5]}))
-        writer.write(pa.record_batch({"a": [2]}))
-    assert pq.read_table(path).to_pydict() == {"a": [1.5, 2.0]}
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 @pytest.mark.parametrize("name", ["o.csv", "o.csv.gz", "o.parquet"])
 def test_an_error_leaves_what_was_there(
@@ -186,10 +171,10 @@ def test_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: Any) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sinks_module.TextSink, "write", full)
+    monkeypatch.setattr(TableWriter, "_write_text", full)
     with pytest.raises(InputError, match=r"o.csv: .* written: No space left on dev"):
         write_table(tmp_path / "o.csv", pa.table({"a": [1]}))
-    monkeypatch.setattr(pending_module.os, "fsync", full)
+    monkeypatch.setattr(write_module.os, "fsync", full)
     with pytest.raises(InputError, match=r"o.parquet: .* written: No space left"):
         write_table(tmp_path / "o.parquet", pa.table({"a": [1]}))
     assert names_in(tmp_path) == []
@@ -262,9 +247,3 @@ def test_a_link_keeps_pointing_to_its_file(tmp_path: Path) -> None:
     write_table(tmp_path / "link.csv", pa.table({"a": [1]}), inputs=["x.csv"])
     assert (tmp_path / "link.csv").is_symlink()
     assert (tmp_path / "real.csv").read_text() == "a\n1\n"
-
-
-def test_a_long_name_has_room_for_the_hidden_one(tmp_path: Path) -> None:
-    path = tmp_path / f"{'ä' * 120}.csv"
-    write_table(path, pa.table({"a": [1]}))
-    assert names_in(tmp_path) == [path.name]

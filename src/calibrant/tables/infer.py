@@ -1,0 +1,401 @@
+"""Which kind a column is, inferred from the training rows."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calibrant.tables.columns import (
+    MOST_LEVELS,
+    MOST_MEANS,
+    MOST_RARE,
+    PARTS,
+    CategoryRule,
+    Column,
+    Kind,
+    TargetRule,
+    ValueRule,
+    part_values,
+)
+from calibrant.tables.options import Roles, Style
+from calibrant.tables.parse import (
+    DAY,
+    Dates,
+    FloatArray,
+    Parsed,
+    as_text,
+    cell_text,
+    family,
+    number_hint,
+    parse_booleans,
+    parse_dates,
+    parse_numbers,
+    read_numbers,
+)
+from calibrant.tables.wording import amount, percent, shown, written
+
+#: Whole numbers from here on are not all different as floats.
+EXACT = 2.0**53
+#: Up to so many different texts are levels, however few rows there are.
+FEW_LEVELS = 20
+#: Levels with a column of their own, unless the user calls the column categorical.
+LEVELS = 50
+#: Characters of a level; longer texts are sentences, not names.
+LONGEST_LEVEL = 200
+
+_COUNTER = "; another whole number in every row: --drop it if it is an identifier"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """A column of the training rows: a plain array of shape ``(n,)``, and its style.
+
+    ``rows`` are their numbers in the file, None counts from 1; ``y`` are the targets,
+    None if they are no numbers.
+    """
+
+    name: str
+    cells: pa.Array
+    style: Style
+    rows: npt.NDArray[np.int64] | None = None
+    y: FloatArray | None = None
+
+    @cached_property
+    def _counts(self) -> pa.Table:
+        """How often each text occurs; missing ones left out."""
+        found = pc.value_counts(as_text(self.cells))
+        texts, counts = found.field("values"), found.field("counts")
+        tokens = pa.array(self.style.tokens, texts.type)
+        absent = pc.is_in(pc.utf8_lower(texts), value_set=tokens)
+        keep = pc.and_not(pc.is_valid(texts), absent)
+        return pa.table({"text": texts.filter(keep), "count": counts.filter(keep)})
+
+    @property
+    def different(self) -> int:
+        """How many different texts there are."""
+        return int(self._counts.num_rows)
+
+    @property
+    def given(self) -> int:
+        """How many cells are not missing."""
+        return int(pc.sum(self._counts["count"]).as_py() or 0)
+
+    def common(self, most: int) -> dict[str, int]:
+        """Return how often the most common texts occur, the first of them first."""
+        keys = [("count", "descending"), ("text", "ascending")]
+        places = pc.select_k_unstable(self._counts, k=most, sort_keys=keys)
+        found = self._counts.take(places)
+        return dict(zip(*(part.to_pylist() for part in found.columns), strict=True))
+
+    def first_bad(self, parsed: Parsed) -> tuple[int, str]:
+        """Return the row and the text of the first bad cell."""
+        place = 0 if parsed.bad is None else int(np.argmax(parsed.bad))
+        row = place + 1 if self.rows is None else int(self.rows[place])
+        return row, cell_text(self.cells, place)
+
+    def left_out(self, kind: Kind, reason: str) -> Column:
+        """Return a column that is not used."""
+        missing = len(self.cells) - self.given if kind != "unsupported" else 0
+        done = f"left out: {reason}"
+        return Column(name=self.name, kind=kind, done=done, missing=missing)
+
+    def used(
+        self, parsed: Parsed, rule: ValueRule, said: str, *, gaps: bool = True
+    ) -> Column:
+        """Return a column of values that is used, and say what was missing or bad."""
+        bad = parsed.bad_count
+        missing = len(parsed.values) - parsed.good_count - bad
+        row, cell = self.first_bad(parsed)
+        parts = []
+        if bad:
+            share = percent(bad, bad + parsed.good_count)
+            parts.append(
+                f"{amount(bad, 'bad cell')} ({share}, first {shown(cell)} in row "
+                f"{row:,})"
+            )
+        if missing:
+            parts.append(f"{missing:,} missing")
+        if parts and gaps:
+            said += f"; {' and '.join(parts)} filled with {rule.filling} and flagged"
+        return Column(
+            name=self.name,
+            kind=rule.kind,
+            done=said,
+            missing=missing,
+            bad=bad,
+            rule=rule,
+        )
+
+
+def infer_column(sample: Sample, *, target: str, roles: Roles) -> Column:
+    """Find out what a column is and how it enters the matrix."""
+    name = sample.name
+    if name == target:
+        done, style = "the target, to be predicted", sample.style
+        if family(sample.cells.type) == "text":
+            _, style = read_numbers(sample.cells, style)
+            done += _read_as(sample, style)
+        own = None if style == sample.style else style
+        return Column(name=name, kind="target", done=done, style=own)
+    if name == roles.time:
+        return _time(sample, roles)
+    if name in roles.drop:
+        return Column(name=name, kind="dropped", done="left out, as you asked")
+    if name == roles.group:
+        done = "keeps rows that belong together on one side of a split; not a feature"
+        return Column(name=name, kind="group", done=done)
+    return _infer(sample, roles)
+
+
+def _time(sample: Sample, roles: Roles) -> Column:
+    """Use the column that orders the rows: its position, and what comes again."""
+    done = "orders the rows; not a feature, as you asked"
+    if sample.name not in roles.drop:
+        column = _infer(sample, replace(roles, categorical=()))
+        if column.kind in ("number", "date"):
+            done = f"orders the rows; {column.done.removesuffix(_COUNTER)}"
+            return replace(column, kind="time", done=done)
+        done = "orders the rows; not a feature"
+    return Column(name=sample.name, kind="time", done=done)
+
+
+def _infer(sample: Sample, roles: Roles) -> Column:
+    cells, style = sample.cells, sample.style
+    kind = family(cells.type)
+    if kind == "other":
+        return sample.left_out(
+            "unsupported", f"cells of type {cells.type} are not supported"
+        )
+    if kind == "null" or cells.null_count == len(cells):
+        return sample.left_out("empty", "all cells are missing")
+    if kind == "boolean":
+        return _boolean(sample, parse_booleans(cells, style, digits=False))
+    if sample.name in roles.categorical:
+        return _category(sample, forced=True)
+    if kind == "number":
+        return _number(sample)
+    if kind == "date":
+        return _date(sample, parse_dates(cells, style, day_first=roles.day_first))
+    return _text(sample, roles)
+
+
+def _text(sample: Sample, roles: Roles) -> Column:
+    cells, style = sample.cells, sample.style
+    numbers, _ = read_numbers(cells, style)
+    if numbers.good_count + numbers.bad_count == 0:
+        return sample.left_out("empty", "all cells are missing")
+    if numbers.mostly_good:
+        return _number(sample)
+    truths = parse_booleans(cells, style, digits=False)
+    if truths.bad is None:
+        return _boolean(sample, truths)
+    dates = parse_dates(cells, style, day_first=roles.day_first)
+    if dates.parsed.mostly_good:
+        return _date(sample, dates)
+    different, given = sample.different, sample.given
+    texts = list(sample.common(100))
+    sentence = number_hint(texts, style)
+    hint = f"; {sentence[0].lower()}{sentence[1:].rstrip('.')}" if sentence else ""
+    if different > FEW_LEVELS:
+        for noun, parsed in (("numbers", numbers), ("dates", dates.parsed)):
+            if 2 * parsed.good_count >= given:
+                row, cell = sample.first_bad(parsed)
+                share = percent(parsed.good_count, given)
+                return sample.left_out(
+                    "text",
+                    f"{share} {noun}, the rest text such as {shown(cell)} in row "
+                    f"{row:,}: clean it, or --drop it",
+                )
+        if 2 * different > given:
+            words = 2 * sum(" " in text for text in texts) < len(texts)
+            reason = f"{different:,} different texts in {given:,} rows"
+            if different >= 0.9 * given and not hint and words:
+                return sample.left_out(
+                    "identifier", f"{reason}; looks like an identifier"
+                )
+            return sample.left_out("text", f"{reason}{hint}")
+    return _category(sample, forced=False, hint=hint)
+
+
+def _number(sample: Sample) -> Column:
+    parsed, style = read_numbers(sample.cells, sample.style)
+    values = parsed.values[~np.isnan(parsed.values)]
+    if not values.size:
+        return sample.left_out("empty", "no cell has a finite value")
+    low, high = float(values.min()), float(values.max())
+    flag = values.size < len(parsed.values)
+    if low == high and abs(low) >= EXACT and sample.different > 1:
+        return sample.left_out(
+            "identifier",
+            f"{sample.different:,} whole numbers beyond 2^53 that are alike to 16 "
+            "digits; name it in --categorical if they are names",
+        )
+    if low == high and not flag:
+        return sample.left_out(
+            "constant", f"the same value in all these rows, {written(low)}"
+        )
+    rule = ValueRule(
+        kind="number",
+        low=low,
+        high=high,
+        fill=_median(values),
+        flag=flag,
+        parts=("",) if low < high else (),
+    )
+    if low == high:
+        said = (
+            f"number: {written(low)} wherever it is given, so only a flag for missing"
+        )
+        return sample.used(parsed, rule, said, gaps=False)
+    column = sample.used(parsed, rule, f"number{_read_as(sample, style)}")
+    if len(values) >= 20 and (np.floor(values) == values).all():
+        exact = np.abs(values).max() < EXACT
+        if (len(np.unique(values)) if exact else sample.different) == len(values):
+            column = replace(column, done=column.done + _COUNTER)
+    return replace(column, style=None if style == sample.style else style)
+
+
+def _read_as(sample: Sample, style: Style) -> str:
+    """Say how texts with units or thousands are read, by the first of them."""
+    if style == sample.style:
+        return ""
+    plain, dressed = (
+        parse_numbers(sample.cells, way).values for way in (sample.style, style)
+    )
+    place = int(np.argmax(np.isnan(plain) & ~np.isnan(dressed)))
+    cell = shown(cell_text(sample.cells, place))
+    return f"; {cell} is read as {written(dressed[place])}"
+
+
+def _median(values: FloatArray) -> float:
+    """Return the median, also where a sum of two values would be infinite."""
+    ordered = np.sort(values)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return float(low / 2 + high / 2) if low != high else float(low)
+
+
+def _boolean(sample: Sample, parsed: Parsed) -> Column:
+    values = parsed.values[~np.isnan(parsed.values)]
+    flag = values.size < len(parsed.values)
+    varies = bool(values.min() < values.max())
+    if not varies and not flag:
+        return sample.left_out("constant", "the same value in all these rows")
+    rule = ValueRule(
+        kind="boolean",
+        low=0.0,
+        high=1.0,
+        fill=float(2 * values.sum() > values.size),
+        flag=flag,
+        parts=("",) if varies else (),
+    )
+    return sample.used(parsed, rule, "boolean")
+
+
+def _date(sample: Sample, dates: Dates) -> Column:
+    parsed = dates.parsed
+    values = parsed.values[~np.isnan(parsed.values)]
+    if not values.size:
+        return sample.left_out(
+            "empty", "no cell has a date between the years 1 and 9999"
+        )
+    flag = values.size < len(parsed.values)
+    parts = date_parts(values)
+    if not parts and not flag:
+        return sample.left_out("constant", "the same date in all rows")
+    rule = ValueRule(
+        kind="date",
+        low=float(values.min()),
+        high=float(values.max()),
+        fill=_median(values),
+        flag=flag,
+        parts=parts,
+        day_first=dates.day_first,
+    )
+    names = dict.fromkeys(part.split(" (")[0] for part in parts)
+    said = f"date: {', '.join(names) or 'only a flag for missing'}"
+    if dates.unclear:
+        order, other = (
+            ("day/month", "month") if rule.day_first else ("month/day", "day")
+        )
+        said += f"; read as {order}/year, though {other} first would fit, too"
+    return sample.used(parsed, rule, said)
+
+
+def date_parts(seconds: FloatArray) -> tuple[str, ...]:
+    """Return which features differ from row to row over the moments of training."""
+    first = float(seconds.min())
+    span = (float(seconds.max()) - first) / DAY
+    wanted = {
+        "position": True,
+        "month": span > 60,
+        "weekday": span > 7,
+        "hour": bool((seconds % DAY > 0).any()),
+    }
+    return tuple(
+        part
+        for part in PARTS
+        if wanted[part.split(" (")[0]]
+        and np.ptp(part_values(part, seconds, first=first)) > 1e-9
+    )
+
+
+def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
+    """Learn the levels of a category; ``forced`` ones may have more."""
+    different, rows = sample.different, len(sample.cells)
+    missing = rows - sample.given
+    if not different:
+        return sample.left_out("empty", "all cells are missing")
+    counts = sample.common(MOST_LEVELS + MOST_RARE)
+    if different == 1 and not missing:
+        only = shown(next(iter(counts)))
+        return sample.left_out("constant", f"the same value in all these rows, {only}")
+    least = max(2, math.ceil((0.0005 if forced else 0.002) * rows))
+    short = [text for text in counts if len(text) <= LONGEST_LEVEL]
+    enough = [text for text in short if counts[text] >= least]
+    most = MOST_LEVELS if forced else LEVELS
+    if different > most and sample.y is not None:
+        return _means(sample, sample.y, hint)
+    levels = enough[:most]
+    if not levels:
+        reason = f"{different:,} different texts, none of them in {least:,} rows"
+        return sample.left_out("text", f"{reason}{hint}")
+    kept = set(levels)
+    rule = CategoryRule(
+        levels=tuple(levels),
+        rare=tuple(text for text in short if text not in kept)[:MOST_RARE],
+        other=len(levels) < different,
+        missing=missing > 0,
+    )
+    done = f"category: {amount(len(levels), 'level')}, one column"
+    done += " each" if len(rule.features("")) > 1 else ""
+    others = different - len(levels)
+    if others:
+        done += f"; {amount(others, 'rare one')} as 'other'"
+    if missing:
+        done += f"; {missing:,} missing as a level of their own"
+    return Column(
+        name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
+    )
+
+
+def _means(sample: Sample, y: FloatArray, hint: str) -> Column:
+    """Use the mean target of each level, where there are too many for columns."""
+    counts = sample.common(MOST_MEANS)
+    levels = tuple(text for text in counts if len(text) <= LONGEST_LEVEL)
+    if max((counts[text] for text in levels), default=1) < 2:
+        reason = f"{sample.different:,} different texts, none of them in 2 rows"
+        return sample.left_out("text", f"{reason}{hint}")
+    rule = TargetRule.learn(sample.cells, y, levels, sample.style)
+    done = f"category: {amount(len(levels), 'level')}, by their mean target"
+    others, missing = sample.different - len(levels), len(sample.cells) - sample.given
+    if others:
+        done += f"; {amount(others, 'rare one')} as the mean of all"
+    if missing:
+        done += f"; {missing:,} missing as well, and flagged"
+    return Column(
+        name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
+    )

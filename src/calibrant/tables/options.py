@@ -1,0 +1,160 @@
+"""What the user says about a table: how it is written, and what columns are for."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calibrant.errors import InputError
+from calibrant.tables.wording import close_names, listed, shown
+
+__all__ = ["MISSING", "Roles", "Style", "check_roles"]
+
+#: Cells that mean "missing", whatever the case.
+MISSING = ("", "na", "n/a", "nan", "null", "none", "?", "#n/a", "<na>", "nat")
+
+_NAMED = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "pipe": "|"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Style:
+    r"""How the text of a table is written; None is detected from its first lines.
+
+    Parameters
+    ----------
+    delimiter
+        One character between two cells; ``"tab"`` is understood too.
+    decimal
+        ``"."`` or ``","``.
+    thousands
+        A character that groups digits and means nothing, e.g. ``","`` or ``"'"``.
+    missing
+        Cells that mean "missing" besides :data:`MISSING`, e.g. ``"-999"``; also
+        for the numbers of a Parquet file.
+    usual_decimal
+        The decimal mark of a file whose first lines do not tell.
+    unit
+        What stands before or behind numbers and means nothing, e.g. ``"$"`` or
+        ``"kg"``.
+
+    Examples
+    --------
+    >>> Style(delimiter="tab", missing=("-999",)).delimiter
+    '\t'
+    """
+
+    delimiter: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    missing: tuple[str, ...] = ()
+    usual_decimal: str | None = None
+    unit: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None:
+            named = _NAMED.get(str(self.delimiter).lower(), self.delimiter)
+            object.__setattr__(self, "delimiter", named)
+        given: object = self.missing
+        missing = (given,) if isinstance(given, str) else self.missing
+        object.__setattr__(self, "missing", tuple(map(str, missing)))
+        fault, delimiter, mark = "", self.delimiter, self.thousands
+        if delimiter not in (None, "\t") and not _is_mark(delimiter, but="\"'.-+"):
+            fault = "the delimiter must be one character such as ',', ';', '|' or 'tab'"
+            fault += f", got {shown(str(delimiter))}."
+        elif self.decimal not in (None, ".", ","):
+            fault = f"the decimal mark must be '.' or ',', got {self.decimal!r:.60}."
+        elif mark is not None and not _is_mark(mark, but='"+-', any_script=True):
+            fault = "the thousands mark must be one character such as ',', '.' or ' '"
+            fault += f", got {shown(str(mark))}."
+        elif mark is not None and mark == self.decimal:
+            fault = (
+                f"the decimal and the thousands mark must differ, both are {mark!r}."
+            )
+        if fault:
+            raise InputError(fault)
+
+    def found(self, *, delimiter: str | None, decimal: str) -> "Style":
+        """Return the same style with what was None filled in."""
+        return dataclasses.replace(
+            self,
+            delimiter=self.delimiter or delimiter,
+            decimal=self.decimal or decimal,
+        )
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """All texts that mean "missing", in small letters and without spaces."""
+        own = (token.strip().lower() for token in self.missing)
+        return tuple(dict.fromkeys((*MISSING, *own)))
+
+
+def _is_mark(mark: object, *, but: str, any_script: bool = False) -> bool:
+    """Whether something is one character that belongs to no number or word."""
+    if not isinstance(mark, str) or len(mark) != 1 or mark in but:
+        return False
+    return (
+        not mark.isalnum() and mark not in "\r\n\0" and (any_script or mark.isascii())
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Roles:
+    """Columns with a role of their own.
+
+    Parameters
+    ----------
+    drop
+        Columns that are not used.
+    categorical
+        Columns whose values are names, also if they are written as numbers.
+    time
+        The column that orders the rows; it is a feature too unless it is dropped.
+    group
+        The column that says which rows belong together; it is not used itself.
+    day_first
+        Whether 3/4/2020 is in April; None decides by what fits all rows.
+
+    Examples
+    --------
+    >>> Roles(drop=("id",), categorical="zip").categorical
+    ('zip',)
+    """
+
+    drop: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
+    time: str | None = None
+    group: str | None = None
+    day_first: bool | None = None
+
+    def __post_init__(self) -> None:
+        for option in ("drop", "categorical"):
+            names = getattr(self, option)
+            names = (names,) if isinstance(names, str) else tuple(names)
+            object.__setattr__(self, option, names)
+
+
+def check_roles(
+    roles: Roles, *, columns: Sequence[str], target: str, name: str
+) -> None:
+    """Refuse names that are no columns of the file, and roles that clash."""
+    named = [("target", target), ("time", roles.time), ("group", roles.group)]
+    named += [("drop", column) for column in roles.drop]
+    named += [("categorical", column) for column in roles.categorical]
+    for role, column in named:
+        if column is not None and column not in columns:
+            near = close_names(column, columns, 1)
+            hint = f" (did you mean {shown(near[0])}?)" if near else ""
+            raise InputError(
+                f"{name} has no column {shown(column)} ({role}){hint}; its columns are "
+                f"{listed(columns)}."
+            )
+        if role != "target" and column == target:
+            raise InputError(
+                f"{shown(target)} is the target and cannot be named for {role}, too. "
+                "Name another column."
+            )
+    both = sorted(set(roles.drop) & {*roles.categorical, roles.group})
+    if both:
+        raise InputError(
+            f"a column is either dropped or used, got both for {listed(both)}. Leave "
+            "one out."
+        )

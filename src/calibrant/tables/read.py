@@ -1,0 +1,849 @@
+"""Tables from files and from memory, read in batches of rows."""
+
+import codecs
+import contextlib
+import csv
+import gzip
+import io
+import itertools
+import os
+import re
+import stat
+import time
+import weakref
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+
+from calibrant.errors import InputError
+from calibrant.tables.options import MISSING, Style
+from calibrant.tables.wording import close_names, listed, one_line, shortened, shown
+
+__all__ = [
+    "PARQUET",
+    "Batch",
+    "Source",
+    "ending",
+    "open_source",
+    "require_rows",
+    "user_path",
+]
+
+#: Rows of a batch, unless one asks for others.
+ROWS = 65_536
+TEXT = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+MOST_COLUMNS = 20_000
+LONGEST_NAME = 1_000
+#: Bytes of text that are parsed at once, and the most that a row may have. Four times
+#: as much was no faster and took twice the memory.
+BLOCK = 1 << 20
+#: Bytes that a batch of Parquet should not have more of, as far as the file tells.
+MOST_BYTES = 1 << 26
+#: Bytes that any gzip file may become, and times its size that it may above them: more
+#: than any table needs, and few enough that a small file cannot fill the memory.
+MOST_UNPACKED = 1 << 26
+MOST_TIMES = 200
+
+_READ = "Tables are read from .csv, .tsv, .txt (also with .gz behind it) and .parquet."
+
+
+# Paths ------------------------------------------------------------------------------
+
+
+def ending(path: str | os.PathLike[str]) -> tuple[str, bool]:
+    """Return the suffix in lower case without ``.gz``, and whether that was there.
+
+    >>> ending("a/B.CSV.gz")
+    ('.csv', True)
+    """
+    name = Path(path).name.lower()
+    return Path(name.removesuffix(".gz")).suffix, name.endswith(".gz")
+
+
+def user_path(path: str | os.PathLike[str], *, what: str) -> Path:
+    """Return what the user wrote as a path, with ``~`` for the home folder."""
+    given: object = os.fspath(path)
+    if not isinstance(given, str) or not given.strip() or "\0" in given:
+        raise InputError(f"{what} must be the path of a file, got {path!r}.")
+    return Path(os.path.expanduser(given))  # noqa: PTH111  (keeps an unknown ~user)
+
+
+def _locate(path: str | os.PathLike[str], name: str) -> Path:
+    """Return the path of a file that may hold a table, or say why it cannot."""
+    place = user_path(path, what="a table")
+    suffix, packed = ending(place)
+    fault = ""
+    try:
+        about = place.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        near = close_names(
+            place.name, [n for n in _names(place.parent) if n != place.name]
+        )
+        hint = f"Did you mean {listed(near)}?" if near else "Check the path."
+        raise InputError(f"{name}: there is no such file. {hint}") from None
+    except OSError as error:
+        raise _cannot_read(name, error) from error
+    if stat.S_ISDIR(about.st_mode):
+        tables = [n for n in _names(place) if ending(n)[0] in (*TEXT, *PARQUET)]
+        hint = f"Name a file in it, e.g. {shown(tables[0])}." if tables else _READ
+        fault = f"this is a folder. {hint}"
+    elif suffix.startswith((".xls", ".ods")):
+        fault = "this is a spreadsheet. Save the sheet as CSV UTF-8."
+    elif suffix not in TEXT and (suffix not in PARQUET or packed):
+        fault = f"files that end in {shown(place.suffix)} are not read. {_READ}"
+    elif not stat.S_ISREG(about.st_mode):
+        fault = "this is no regular file, which a table must be. Save it to one first."
+    elif about.st_size == 0:
+        fault = "the file is empty."
+    if fault:
+        raise InputError(f"{name}: {fault}")
+    return place
+
+
+def _names(folder: Path) -> list[str]:
+    with contextlib.suppress(OSError):
+        return sorted(entry.name for entry in folder.iterdir())
+    return []
+
+
+def _cannot_read(name: str, error: OSError) -> InputError:
+    return InputError(f"{name}: the file cannot be read: {error.strerror or error}.")
+
+
+# Names of columns -------------------------------------------------------------------
+
+_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?")
+
+
+def _checked_names(names: Sequence[str], name: str) -> tuple[str, ...]:
+    """Return the names without spaces around them, or say what is wrong with them.
+
+    A first column without a name most often counts the rows. It gets one.
+    """
+    clean = [column.strip() for column in names]
+    clean[:1] = [column or "column 1" for column in clean[:1]]
+    double = [
+        column for column, count in Counter(clean).items() if count > 1 and column
+    ]
+    long = [column for column in clean if len(column) > LONGEST_NAME]
+    fault = ""
+    if not 0 < len(names) <= MOST_COLUMNS:
+        fault = (
+            f"a table must have from 1 to {MOST_COLUMNS:,} columns, got "
+            f"{len(names):,}. Check that rows and columns are not exchanged."
+        )
+    elif double:
+        fault = (
+            "columns must have different names, and more than one is called "
+            f"{listed(double)}. Rename or remove them."
+        )
+    elif "" in clean:
+        fault = (
+            f"every column must have a name, and column {clean.index('') + 1} of "
+            f"{len(names)} has none. Name or remove it; if it counts the rows, write "
+            "the file without it (index=False in pandas)."
+        )
+    elif long:
+        fault = (
+            f"the name of a column may have {LONGEST_NAME:,} characters, and that of "
+            f"column {clean.index(long[0]) + 1} has {len(long[0]):,}: "
+            f"{shown(long[0])}. Check that the first line is the header."
+        )
+    elif no_text := _character("".join(clean)):
+        fault = f"in the names of the columns, {no_text}"
+    if fault:
+        raise InputError(f"{name}: {fault}")
+    return tuple(clean)
+
+
+def _check_header(names: Sequence[str], name: str, expect: Sequence[str]) -> None:
+    """Refuse a first line that holds numbers, unless they are names after all."""
+    cells = [cell.strip() for cell in names]
+    rest = cells[1:] if cells and not cells[0] else cells
+    numbers = {cell for cell in rest if _NUMBER.fullmatch(cell)}
+    missing = {cell for cell in rest if cell.lower() in MISSING}
+    # pandas calls columns without a name 0, 1, 2, ...
+    counted = len(rest) > 2 and rest == [str(place) for place in range(len(rest))]
+    names_them = counted or numbers & set(expect)
+    if numbers and set(rest) == numbers | missing and not names_them:
+        raise InputError(
+            f"{name}: the first line must name the columns, and it holds numbers only: "
+            f"{listed(cells, 4)}. Put a line with the names above it."
+        )
+
+
+def _character(text: str) -> str | None:
+    """Say which character of a text cannot be, None if all can."""
+    if "\0" in text:
+        return "the cell holds a NUL byte. Remove it."
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        byte = ord(text[error.start]) & 0xFF
+        return (
+            f"the text must be UTF-8, and the cell holds the byte 0x{byte:02X}. Save "
+            "the file as CSV UTF-8."
+        )
+    return None
+
+
+# Sources ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some rows of a table.
+
+    Parameters
+    ----------
+    data
+        A :class:`pyarrow.RecordBatch` of the columns that were asked for.
+    first_row
+        Number of its first row; 1 is the first row of the table, under the header.
+    share
+        Part of the table read so far, from 0 to 1.
+    """
+
+    data: pa.RecordBatch
+    first_row: int
+    share: float
+
+
+class Source:
+    """One table, read as often as one likes.
+
+    Made by :func:`open_source`.
+
+    Attributes
+    ----------
+    name, path
+        As the user wrote it, and of the file; "the table" and None for one in memory.
+    columns
+        Names of all columns, without spaces around them.
+    rows
+        How many there are, if that is known without reading them; a file of text
+        knows it when it has been read once.
+    style
+        Of the text, with delimiter and decimal mark detected.
+
+    Examples
+    --------
+    >>> source = open_source({"rooms": [3, 4, 2], "price": [1.5, 2.0, 1.0]})
+    >>> for batch in source.batches(["price"], rows=2):
+    ...     print(batch.first_row, batch.data.column("price").to_pylist())
+    1 [1.5, 2.0]
+    3 [1.0]
+    """
+
+    schema: pa.Schema
+
+    def __init__(self, name: str, style: Style, path: Path | None = None) -> None:
+        self.name, self.path, self.style = name, path, style
+        self.columns: tuple[str, ...] = ()
+        self.rows: int | None = None
+
+    def _parts(
+        self, places: list[int], rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        """Yield batches of at most ``rows`` rows, and the share read so far."""
+        raise NotImplementedError
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse names that are no columns, and say which may have been meant."""
+        lost = [column for column in columns if column not in set(self.columns)]
+        if not lost:
+            return
+        noun = "are no columns" if len(lost) > 1 else "is no column"
+        close = [
+            found for one in lost[:3] for found in close_names(one, self.columns, 1)
+        ]
+        hint = f"There are {listed(self.columns)}."
+        if close:
+            hint = f"Did you mean {listed(close)}?"
+        elif len(self.columns) == 1:
+            hint += " Is the delimiter right?"
+        raise InputError(f"{self.name}: there {noun} {listed(lost, 4)}. {hint}")
+
+    def batches(
+        self, columns: Sequence[str] | None = None, *, rows: int = ROWS
+    ) -> Iterator[Batch]:
+        """Yield the table from its first row to its last.
+
+        Parameters
+        ----------
+        columns
+            Which, in this order; None takes all.
+        rows
+            The most that a batch may have; very wide rows make smaller batches.
+        """
+        if rows < 1:
+            raise InputError(f"rows must be at least 1, got {rows}.")
+        names, places = self._places(columns)
+        return self._numbered(names, places, rows)
+
+    def read(self, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the whole table, or some columns, as a :class:`pyarrow.Table`."""
+        names, places = self._places(columns)
+        batches = [batch.data for batch in self._numbered(names, places, ROWS)]
+        if batches:
+            return pa.Table.from_batches(batches)
+        return self.schema.empty_table().select(names)
+
+    def _places(self, columns: Sequence[str] | None) -> tuple[list[str], list[int]]:
+        """Return the wanted names, and the places of the columns to read for them."""
+        names = list(self.columns if columns is None else columns)
+        self.check_columns(names)
+        known = {column: place for place, column in enumerate(self.columns)}
+        # Without any column nobody could count the rows.
+        return names, [known[name] for name in dict.fromkeys(names)] or [0]
+
+    def _numbered(
+        self, names: list[str], places: list[int], rows: int
+    ) -> Iterator[Batch]:
+        first = 1
+        for data, share in self._parts(places, rows):
+            if data.num_rows:
+                yield Batch(data.select(names), first, share)
+                first += data.num_rows
+        self.rows = first - 1
+
+
+# Text files -------------------------------------------------------------------------
+
+_BEGINNINGS = {
+    b"PK\x03\x04": "this looks like an Excel or zip file. Save the sheet as CSV UTF-8.",
+    b"\xd0\xcf\x11\xe0": "this looks like an Excel file. Save the sheet as CSV UTF-8.",
+    b"PAR1": "this is a Parquet file. Let its name end in .parquet.",
+    b"%PDF": "this is a PDF file. Save the table as CSV UTF-8.",
+    b"\xff\xfe": "the text is in UTF-16. Save it as CSV UTF-8.",
+    b"\xfe\xff": "the text is in UTF-16. Save it as CSV UTF-8.",
+    b"\x1f\x8b": "the file is compressed twice. Unpack it first.",
+    b"<": "this is a web page or XML, not a table. Save the table as CSV.",
+    b"[{": "this looks like JSON. Save the table as CSV.",
+    b"{": "this looks like JSON. Save the table as CSV.",
+}
+_DELIMITERS = (",", ";", "\t", "|")
+#: The line that some programs write above the header, for Excel.
+_EXCEL_LINE = re.compile(r'"?sep=(.)"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
+_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
+_BOTH = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")
+
+
+class _Bytes(io.RawIOBase):
+    """The bytes of a file, unpacked if needed, and counted while they pass."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._raw = path, path.open("rb")
+        self._size = max(os.fstat(self._raw.fileno()).st_size, 1)
+        self.packed = self._raw.read(2) == b"\x1f\x8b"
+        self._raw.seek(0)
+        self._file = gzip.GzipFile(fileobj=self._raw) if self.packed else self._raw
+        self._unpacked = self.taken = self.quotes = 0
+        self._below = False
+
+    def readable(self) -> bool:
+        return True
+
+    def skip(self, count: int) -> None:
+        """Go to where the rows begin, and look at what passes from there on."""
+        while count and (data := self.read(min(BLOCK, count))):
+            count -= len(data)
+        self.taken, self.quotes, self._below = 0, 0, True
+
+    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
+        data = self._file.read(len(buffer))
+        buffer[: len(data)] = data
+        self._unpacked += len(data)
+        self.taken += len(data)
+        self.quotes += data.count(b'"')
+        most = max(MOST_UNPACKED, MOST_TIMES * self._size)
+        if self.packed and self._unpacked > most:
+            raise InputError(
+                f"{self._path}: a gzip file may become {MOST_TIMES} times its size, "
+                "and this one becomes more. If you trust it, unpack it yourself "
+                "(gunzip) and give the unpacked file."
+            )
+        if self._below and b"\0" in data:
+            raise pa.ArrowInvalid("it holds NUL bytes")
+        return len(data)
+
+    @property
+    def share(self) -> float:
+        """The part of the file that has been read."""
+        return 1.0 if self.closed else min(self._raw.tell() / self._size, 1.0)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+            self._raw.close()
+        super().close()
+
+
+class _BlankRows:
+    """Leaves a line of spaces or of an empty cell out; others are errors."""
+
+    def __call__(self, row: pyarrow.csv.InvalidRow) -> str:
+        nothing = not row.text.strip('" \t\r\n') and row.text.count('"') in (0, 2)
+        return "skip" if nothing else "error"
+
+
+class _TextSource(Source):
+    """A file of text, every cell as text, read anew for every pass."""
+
+    def __init__(
+        self, path: Path, name: str, style: Style, expect: Sequence[str]
+    ) -> None:
+        super().__init__(name, style, path)
+        self._path = path
+        with self._opened() as stream:
+            head = io.BufferedReader(stream, BLOCK).read(BLOCK)
+            if ending(path)[1] and not stream.packed:
+                raise InputError(
+                    f"{name}: the name ends in .gz, and the file is not compressed by "
+                    "gzip. Rename it without .gz, or download it again."
+                )
+        content = head.strip(b"\xef\xbb\xbf \t\r\n")[:4096]
+        for start, fault in _BEGINNINGS.items():
+            if content.startswith(start) and (start != b"{" or b":" in content):
+                raise InputError(f"{name}: {fault}")
+        if not content:
+            raise InputError(f"{name}: the file is empty but for spaces and line ends.")
+        if content.count(b"\0") > len(content) // 10:
+            raise InputError(f"{name}: this is no text in UTF-8. Save it as CSV UTF-8.")
+        # What is no UTF-8 becomes a lone surrogate, for a later message.
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        text = decoder.decode(head, final=len(head) < BLOCK)
+        blank = len(text) - len(text.lstrip("\ufeff \t\r\n"))
+        above = max(text.rfind("\n", 0, blank), text.rfind("\r", 0, blank)) + 1
+        above = above or int(text.startswith("\ufeff"))
+        excel = _EXCEL_LINE.match(text, above)
+        above = excel.end() if excel else above
+        delimiter = style.delimiter or (excel[1] if excel else None)
+        delimiter = delimiter or _delimiter(text[above:], ending(path)[0])
+        names, taken = self._header(text[above:], delimiter)
+        _check_header(names, name, expect)
+        self.columns = _checked_names(names, name)
+        self.schema = pa.schema([(column, pa.string()) for column in self.columns])
+        self._start = len(text[: above + taken].encode("utf-8", "surrogateescape"))
+        decimal = _decimal(text[above + taken :], delimiter, style)
+        self.style = style.found(delimiter=delimiter, decimal=decimal)
+
+    def _header(self, text: str, delimiter: str) -> tuple[list[str], int]:
+        """Return the cells of the first row and how many characters it takes."""
+        lines, names, fault = io.StringIO(text, newline=""), [], ""
+        try:
+            names = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
+        except csv.Error as error:
+            fault = f"it cannot be read ({error})"
+        if fault or lines.tell() >= BLOCK // 2:
+            raise InputError(
+                f"{self.name}: the first line must name the columns, and "
+                f"{fault or 'it is too long'}: {shown(text)}. Check its quotes, and "
+                "that the file has lines."
+            )
+        return names, lines.tell()
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[_Bytes]:
+        """Open the file; whatever goes wrong is one line."""
+        try:
+            with _Bytes(self._path) as stream:
+                yield stream
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise InputError(
+                f"{self.name}: the gzip file is cut off or damaged. Download it again."
+            ) from error
+        except OSError as error:
+            raise _cannot_read(self.name, error) from error
+
+    def _parts(
+        self, places: list[int], rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        names, count = [self.columns[place] for place in places], 0
+        with self._opened() as stream:
+            stream.skip(self._start)
+            try:
+                for block in self._blocks(stream, places):
+                    if stream.quotes:
+                        self._check_quotes(block, places, count)
+                    count += block.num_rows
+                    cells = [self._trimmed(column) for column in block.columns]
+                    tidy = pa.RecordBatch.from_arrays(cells, names)
+                    for start in range(0, block.num_rows, rows):
+                        yield tidy.slice(start, rows), stream.share
+            except pa.ArrowException as error:
+                reason = f": no table can be read from it: {one_line(error)}."
+                raise InputError(f"{self.name}{self._fault() or reason}") from error
+            # pyarrow takes the end of the file for the end of an open quote.
+            if stream.quotes % 2 and (fault := self._fault()):
+                raise InputError(f"{self.name}{fault}")
+
+    def _blocks(self, stream: _Bytes, places: list[int]) -> Iterator[pa.RecordBatch]:
+        # Places for names: what others call a column is never parsed.
+        every = [str(place) for place in range(len(self.columns))]
+        handler = _BlankRows()
+        held, reader, file = weakref.ref(handler), None, None
+        # Blocks in threads gave nothing here, and the errors would come in any order.
+        read = pyarrow.csv.ReadOptions(
+            use_threads=False, block_size=BLOCK, column_names=every
+        )
+        parse = pyarrow.csv.ParseOptions(
+            delimiter=self.style.delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=handler,
+        )
+        convert = pyarrow.csv.ConvertOptions(
+            column_types={name: pa.string() for name in every},
+            include_columns=[str(place) for place in places],
+            null_values=_spellings(self.style),
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        )
+        try:
+            file = pa.PythonFile(stream, mode="r")
+            reader = pyarrow.csv.open_csv(file, read, parse, convert)
+            yield from reader
+        except pa.ArrowInvalid:
+            if stream.taken:  # else there is not a byte below the header
+                raise
+        finally:
+            del handler, parse, reader, file
+            # pyarrow's thread that reads ahead must let go of what is Python's: if it
+            # did so while Python ends, the process would abort.
+            end = time.monotonic() + 2.0
+            while held() is not None and time.monotonic() < end:
+                time.sleep(0.001)
+
+    def _trimmed(self, cells: pa.Array) -> pa.Array:
+        """Remove spaces around cells; nearly all columns have none, as bytes tell."""
+        codes = np.frombuffer(cells.buffers()[2] or b"", dtype=np.uint8)
+        if (codes - np.uint8(33) < 128 - 33).all() and not self.style.missing:
+            return cells
+        cells = pc.utf8_trim_whitespace(cells)
+        tokens = pa.array(self.style.tokens, pa.string())
+        absent = pc.is_in(pc.utf8_lower(cells), value_set=tokens)
+        return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
+
+    def _check_quotes(
+        self, block: pa.RecordBatch, places: list[int], before: int
+    ) -> None:
+        """Refuse cells that hold rows of the table, between two stray quotes.
+
+        All lines of such a cell are cut into as many cells as the rows are.
+        """
+        mark, marks = str(self.style.delimiter), len(self.columns) - 1
+        for place, column in zip(places, block.columns, strict=True):
+            found = pc.indices_nonzero(pc.match_substring_regex(column, r"[\r\n]"))
+            for row in found.to_pylist():
+                first, *inner, last = re.split("\r\n|\r|\n", column[row].as_py())
+                counts = [line.count(mark) for line in (first, last, *inner)]
+                wanted = [marks - place, place, *[marks] * len(inner)]
+                if counts == wanted and len(inner) * marks >= 4:
+                    raise InputError(
+                        f"{self.name}, row {before + row + 1:,}, column "
+                        f"{shown(self.columns[place])}: a quote is opened and closed "
+                        f"again {len(inner) + 1:,} lines below, and the lines between "
+                        "look like rows of the table. Remove both quotes, or save the "
+                        "table as Parquet if that is one cell."
+                    )
+
+    def _fault(self) -> str | None:
+        """Read the file once more, slowly, and say what is wrong with which row.
+
+        Rows count from 1 below the header; lines without any cell do not count, and a
+        quoted cell may go over several lines.
+        """
+        mark, wanted, row, taken = str(self.style.delimiter), len(self.columns), 1, 0
+
+        def lines() -> Iterator[str]:
+            nonlocal taken
+            while line := text.readline(BLOCK + 1):
+                taken += len(line)
+                yield line
+
+        with self._opened() as stream:
+            file = io.BufferedReader(stream)
+            file.read(self._start)
+            text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
+            try:
+                for cells in csv.reader(lines(), delimiter=mark, strict=True):
+                    size, taken = taken, 0
+                    blank = wanted > 1 and len(cells) == 1 and not cells[0].strip()
+                    if cells and not blank:
+                        if fault := self._row_fault(cells, size):
+                            return f", row {row:,}{fault}"
+                        row += 1
+            except csv.Error as error:
+                fault = "a quote is opened and not closed. Correct or remove it."
+                if "expected after" in str(error):
+                    fault = (
+                        "text stands behind a closing quote. A quote inside a cell "
+                        "must be written twice."
+                    )
+                return f", row {row:,}: {fault}"
+        return None
+
+    def _row_fault(self, cells: list[str], size: int) -> str | None:
+        if size > BLOCK:
+            return (
+                f": a row may have {BLOCK:,} bytes, and this one has more. Check that "
+                "the quotes are closed, or leave the long column out."
+            )
+        if len(cells) != len(self.columns):
+            mark = str(self.style.delimiter).replace("\t", "tab")
+            hint = f"Correct it, or put cells that hold {mark!r} in quotes."
+            if len(self.columns) == 1:
+                hint = "Check that the first line names the columns."
+            return (
+                f": a row must have as many cells as the header, {len(self.columns):,},"
+                f" and this one has {len(cells):,}. {hint}"
+            )
+        for column, cell in zip(self.columns, cells, strict=True):
+            if fault := _character(cell):
+                return f", column {shown(column)}: {fault}"
+        return None
+
+
+def _spellings(style: Style) -> list[str]:
+    """Return the short texts that mean "missing" in every case."""
+    return [
+        "".join(letters)
+        for token in style.tokens
+        if sum(map(str.isalpha, token)) <= 6
+        for letters in itertools.product(*({c, c.upper()} for c in token))
+    ]
+
+
+def _records(text: str, delimiter: str) -> Iterator[list[str]]:
+    """Return the first rows with anything in them."""
+    text = text[: BLOCK // 8]  # below the length at which csv refuses a cell
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    return itertools.islice((row for row in rows if any(map(str.strip, row))), 200)
+
+
+def _delimiter(text: str, suffix: str) -> str:
+    """Find the character that parts the header as it parts the rows below it."""
+    best, best_rank = "\t" if suffix == ".tsv" else ",", (0.0, 0)
+    for mark in _DELIMITERS:
+        counts = [len(row) for row in _records(text, mark)]
+        if not counts or counts[0] == 1:
+            continue
+        below = counts[1:-1] or counts[1:]  # the last one may be cut off
+        same = sum(count == counts[0] for count in below)
+        rank = (same / len(below) if below else 1.0, counts[0])
+        if rank > best_rank:
+            best, best_rank = mark, rank
+    return best
+
+
+def _decimal(text: str, delimiter: str, style: Style) -> str:
+    """Tell which mark the numbers have; a comma only if nothing speaks for a point."""
+    if style.thousands in (",", "."):
+        return "." if style.thousands == "," else ","
+    if delimiter == ",":
+        return "."
+    cells = [cell.strip() for row in _records(text, delimiter) for cell in row]
+    if any(_BOTH.fullmatch(cell) for cell in cells):
+        return ","
+    commas = sum(_COMMA.fullmatch(cell) is not None for cell in cells)
+    points = sum(_POINT.fullmatch(cell) is not None for cell in cells)
+    if commas == points == 0 and style.usual_decimal is not None:
+        return style.usual_decimal
+    return "," if commas > points else "."
+
+
+# Typed tables -----------------------------------------------------------------------
+
+
+class _TypedSource(Source):
+    """A table that knows its types: a Parquet file, or one in memory."""
+
+    def __init__(
+        self,
+        name: str,
+        style: Style,
+        schema: pa.Schema,
+        rows: int,
+        batches: Callable[[list[int], int], Iterator[pa.RecordBatch]],
+        path: Path | None = None,
+    ) -> None:
+        super().__init__(name, style.found(delimiter=None, decimal="."), path)
+        self.columns = _checked_names(schema.names, name)
+        self.schema = pa.schema(list(zip(self.columns, schema.types, strict=True)))
+        self.rows, self._batches = rows, batches
+
+    def _parts(
+        self, places: list[int], rows: int
+    ) -> Iterator[tuple[pa.RecordBatch, float]]:
+        names, count = [self.columns[place] for place in places], 0
+        for batch in self._batches(places, rows):
+            count += batch.num_rows
+            named = pa.RecordBatch.from_arrays(batch.columns, names)
+            yield named, min(count / max(self.rows or 0, 1), 1.0)
+
+
+def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
+    @contextlib.contextmanager
+    def opened() -> Iterator[pyarrow.parquet.ParquetFile]:
+        """Open the file; whatever untrusted bytes lead to is one line."""
+        try:
+            # In pieces of a column; the default is a whole group of rows.
+            with pyarrow.parquet.ParquetFile(
+                path, buffer_size=1 << 20, pre_buffer=False
+            ) as file:
+                yield file
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            # An error of pyarrow about the content has no number of the system.
+            if isinstance(error, OSError) and error.errno is not None:
+                raise _cannot_read(name, error) from error
+            raise InputError(
+                f"{name}: this is no Parquet file, or a damaged one "
+                f"({one_line(error, 120)}). Write or download it again."
+            ) from error
+
+    def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
+        wanted = [schema.names[place] for place in places]
+        with opened() as file:
+            for batch in file.iter_batches(
+                min(rows, most), columns=wanted, use_threads=False
+            ):
+                batch.validate(full=True)  # text may be no UTF-8
+                yield batch.select(wanted)
+
+    with opened() as file:
+        about, schema = file.metadata, file.schema_arrow
+        sizes = [
+            about.row_group(n).total_byte_size for n in range(about.num_row_groups)
+        ]
+    most = max(MOST_BYTES * about.num_rows // max(sum(sizes), 1), 1)
+    return _TypedSource(name, style, schema, about.num_rows, batches, path)
+
+
+def _frame(table: object, name: str, style: Style) -> _TypedSource:
+    names, arrays = _columns(table, name)
+    for column, array in zip(names, arrays, strict=True):
+        if len(array) != len(arrays[0]):
+            raise InputError(
+                f"{name}: columns must have the same length, and {shown(names[0])} has "
+                f"{len(arrays[0]):,} rows and {shown(column)} {len(array):,}."
+            )
+    whole = pa.Table.from_arrays(arrays, names)
+
+    def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
+        yield from whole.select(places).to_batches(max_chunksize=rows)
+
+    return _TypedSource(name, style, whole.schema, whole.num_rows, batches)
+
+
+def _columns(table: Any, name: str) -> tuple[list[str], list[pa.Array]]:  # noqa: ANN401
+    if isinstance(table, pa.Table | pa.RecordBatch):
+        return list(table.schema.names), list(table.columns)
+    if isinstance(table, Mapping):
+        columns = [(str(key), values) for key, values in table.items()]
+    elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
+        columns = [(str(key), table.iloc[:, n]) for n, key in enumerate(table.columns)]
+    elif hasattr(table, "__arrow_c_stream__"):
+        try:
+            return _columns(pa.table(table), name)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise InputError(f"{name} is not a table: {one_line(error)}.") from error
+    else:
+        raise InputError(
+            "a table must be the path of a file, a data frame, an arrow table or a "
+            f"mapping of column names to arrays, got {type(table).__name__}."
+        )
+    return [key for key, _ in columns], [_array(v, key, name) for key, v in columns]
+
+
+def _array(values: Any, column: str, name: str) -> pa.Array:  # noqa: ANN401
+    """Return one column as arrow; one of mixed types as text, as a file would hold."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if not hasattr(values, "iloc") and not isinstance(values, list):
+        values = np.asarray(values)
+    if getattr(values, "ndim", 1) != 1:
+        raise InputError(
+            f"{name}, column {shown(column)}: a column must be a list or an array of "
+            f"one dimension, got shape {tuple(values.shape)}."
+        )
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, OverflowError):
+        # None, NaN, NaT and NA are told from values without importing pandas.
+        empty = ("NoneType", "NAType", "NaTType")
+        return pa.array(
+            [None if type(v).__name__ in empty or v != v else str(v) for v in values],
+            pa.string(),
+        )
+
+
+def open_source(
+    table: object, *, style: Style | None = None, expect: Sequence[str] | None = None
+) -> Source:
+    """Open a table of any kind; only the first lines of a file are read for that.
+
+    Parameters
+    ----------
+    table
+        Path of a file (``.csv``, ``.tsv`` or ``.txt``, also with ``.gz`` behind it, or
+        ``.parquet``), a data frame, a :class:`pyarrow.Table`, or a mapping of column
+        names to arrays of shape ``(n,)``.
+    style
+        How a file of text is written; what it leaves open is detected.
+    expect
+        Columns that must be there.
+
+    Raises
+    ------
+    InputError
+        With one line that names the file, and the row and the column if it is theirs.
+
+    Examples
+    --------
+    >>> source = open_source({"rooms": [3, 4], "city": ["Rome", "Oslo"]})
+    >>> source.columns, source.rows
+    (('rooms', 'city'), 2)
+    >>> source.read(["city"]).to_pylist()
+    [{'city': 'Rome'}, {'city': 'Oslo'}]
+    """
+    style = Style() if style is None else style
+    expect = () if expect is None else tuple(expect)
+    if isinstance(table, Source):
+        table.check_columns(expect)
+        return table
+    source: Source
+    if not isinstance(table, str | os.PathLike):
+        source = _frame(table, "the table", style)
+    else:
+        name = shortened(os.fspath(table), 300)
+        path = _locate(table, name)
+        if ending(path)[0] in PARQUET:
+            source = _parquet(path, name, style)
+        else:
+            source = _TextSource(path, name, style, expect)
+    source.check_columns(expect)
+    return source
+
+
+def require_rows(data: pa.Table | pa.RecordBatch, *, name: str, least: int = 1) -> None:
+    """Refuse a table or batch with fewer than ``least`` rows.
+
+    >>> require_rows(open_source({"a": [1]}).read(), name="the table")
+    """
+    if data.num_rows == 0:
+        raise InputError(f"{name}: there is a header, but no rows below it.")
+    if data.num_rows < least:
+        raise InputError(
+            f"{name}: at least {least:,} rows are needed, got {data.num_rows:,}."
+        )

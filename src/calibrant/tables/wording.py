@@ -1,0 +1,89 @@
+"""Counts, numbers, names and moments as they stand in a message."""
+
+import difflib
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def amount(count: int, one: str) -> str:
+    """Return a count with its noun.
+
+    >>> amount(1, "row"), amount(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {one if count == 1 else one + 's'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return a share as whole percent, but never a false 0 or 100.
+
+    >>> percent(5, 100), percent(1, 1000), percent(999, 1000)
+    ('5 %', '<1 %', '>99 %')
+    """
+    share = 100 * part / max(whole, 1)
+    if 0 < share < 1:
+        return "<1 %"
+    return ">99 %" if 99 < share < 100 else f"{share:.0f} %"
+
+
+def written(value: float) -> str:
+    """Return a number as one would write it, without ``.0`` and with few digits.
+
+    >>> written(65.0), written(0.12345678)
+    ('65', '0.123457')
+    """
+    if value == math.floor(value) and abs(value) < 1e12:
+        return str(int(value))
+    return f"{value:.6g}"
+
+
+def moment(seconds: float) -> str:
+    """Return seconds since 1970 as a date, with the time unless it is midnight.
+
+    >>> moment(0.0), moment(3600.0)
+    ('1970-01-01', '1970-01-01 01:00:00')
+    """
+    text = str(np.datetime64(math.floor(seconds), "s"))
+    return text.removesuffix("T00:00:00").replace("T", " ")
+
+
+def shortened(text: str, most: int = 60) -> str:
+    """Return ``text``, cut to ``most`` characters with three dots at the end."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def shown(name: str) -> str:
+    """Return untrusted text for a message: short, in quotes, and on one line."""
+    return repr(shortened(name))
+
+
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return the first names for a message, and how many more there are.
+
+    >>> listed(["a", "b", "c"], most=2)
+    "'a', 'b' and 1 more"
+    """
+    text = ", ".join(shown(name) for name in names[:most])
+    more = len(names) - most
+    return f"{text} and {more:,} more" if more > 0 else text
+
+
+def one_line(text: object, most: int = 200) -> str:
+    """Return what another library said, on one short line without its full stop."""
+    return shortened(" ".join(str(text).split()), most).rstrip(".")
+
+
+def close_names(wanted: str, names: Sequence[str], most: int = 3) -> list[str]:
+    """Return the names that ``wanted`` may be a slip of, whatever the case.
+
+    >>> close_names("Prise", ["price", "size", "rooms"])
+    ['price']
+    """
+    folded: dict[str, str] = {}
+    for name in names[:1_000]:  # each costs a comparison
+        folded.setdefault(name.strip().casefold()[:200], name)
+    key = wanted.strip().casefold()[:200]
+    found = difflib.get_close_matches(key, list(folded), n=most, cutoff=0.7)
+    return [folded[fold] for fold in found]
