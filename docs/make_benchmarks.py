@@ -226,7 +226,7 @@ def draw(found: list[Run]) -> None:
     mpl.use("Agg")
     from matplotlib import pyplot
 
-    from calibrant.plots._style import COLORS, finish
+    from calibrant.plots import COLORS, finish
 
     panels = list(found[-1]["growth"].values())
     size = (4.2 * len(panels), 3.6)

@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from calibrant.metrics.bands import coverage_range
-from calibrant.metrics.noise import noise_floor
+from calibrant.metrics.floors import coverage_range, noise_floor
 from calibrant.paper.grid import Column, Entry, Grid, to_markdown
 from calibrant.paper.ledger import NO_REGULARIZER, Record, read_csv
 from calibrant.paper.plan import profile

@@ -30,8 +30,11 @@ from calibrant import (
     coverage_range,
 )
 from calibrant.metrics.calibration import calibration_error, expected_calibration_error
-from calibrant.metrics.conditional import calibration_by
+from calibrant.metrics.groups import calibration_by
 from calibrant.plots import (
+    COLORS,
+    GRAY,
+    finish,
     plot_calibration,
     plot_calibration_by,
     plot_intervals,
@@ -39,7 +42,6 @@ from calibrant.plots import (
     plot_sharpness,
     plot_strengths,
 )
-from calibrant.plots._style import COLORS, GRAY, finish
 
 ROWS = 400
 DEMONSTRATION = Path(__file__).parents[1] / "examples" / "demonstration.py"

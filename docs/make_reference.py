@@ -160,9 +160,14 @@ ROOMS = (
     Room(
         "plots",
         "Plots",
-        "Pictures with the band of a perfect model. They need `calibrant[plots]` and "
-        "are imported from `calibrant.plots`.",
+        "Plots with their bands under perfect calibration. They need "
+        "`calibrant[plots]` and are imported from `calibrant.plots`.",
         ("calibrant.plots",),
+        more=tuple(
+            f"calibrant.plots.{name}"
+            for name in import_module("calibrant.plots").__all__
+            if name.startswith("plot_")
+        ),
     ),
     Room(
         "tables",

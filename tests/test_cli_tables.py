@@ -21,7 +21,7 @@ from calibrant._terminal import printable
 from calibrant.commands._console import command_line, for_the_shell, group_table
 from calibrant.commands._options import complete_columns
 from calibrant.commands.app import app, run
-from calibrant.metrics.conditional import calibration_by
+from calibrant.metrics.groups import calibration_by
 from calibrant.tables import write_table
 from homes import homes
 
@@ -70,7 +70,7 @@ def test_fit_speaks_to_people(place: Path, tmp_path: Path) -> None:
         "rows within the 90 % interval",
         "R2 (variance explained)",
         "for the mean of the training rows",
-        "of 30 unseen rows; a perfect model would show",
+        "of 30 unseen rows; a perfectly calibrated model would cover",
         f"Model:  {out}",
         f"Report: {out / 'report.html'}",
     ):

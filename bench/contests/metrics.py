@@ -13,7 +13,7 @@ from calibrant import (
     mean_absolute_calibration_error,
     pit_values,
 )
-from calibrant.metrics import bands, noise
+from calibrant.metrics import floors
 
 __all__ = ["CONTESTS", "first_scorecard", "predictions"]
 
@@ -36,10 +36,9 @@ def first_scorecard(n: int) -> Callable[[], Scorecard]:
     mean, spread, y = predictions(n)
 
     def work() -> Scorecard:
-        for module in (noise, bands):
-            for each in vars(module).values():
-                if hasattr(each, "cache_clear"):
-                    each.cache_clear()
+        for part in vars(floors).values():
+            if hasattr(part, "cache_clear"):
+                part.cache_clear()
         return evaluate((mean, spread), y)
 
     return work

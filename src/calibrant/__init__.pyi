@@ -43,75 +43,64 @@ from .learners.mlp import GaussianMixtureHead as GaussianMixtureHead
 from .learners.mlp import LaplaceHead as LaplaceHead
 from .learners.mlp import MLPStack as MLPStack
 from .learners.mlp import StudentTHead as StudentTHead
-from .metrics import METRICS as METRICS
 from .metrics.accuracy import bias as bias
+from .metrics.accuracy import dispersion as dispersion
 from .metrics.accuracy import mae as mae
+from .metrics.accuracy import mean_stddev as mean_stddev
 from .metrics.accuracy import r2 as r2
 from .metrics.accuracy import rmse as rmse
-from .metrics.adversarial import (
-    adversarial_group_calibration as adversarial_group_calibration,
-)
-from .metrics.adversarial import (
-    worst_group_calibration_error as worst_group_calibration_error,
-)
-from .metrics.bands import calibration_band as calibration_band
-from .metrics.bands import coverage_range as coverage_range
-from .metrics.bands import histogram_band as histogram_band
-from .metrics.bands import rows_for_coverage as rows_for_coverage
+from .metrics.accuracy import sharpness as sharpness
 from .metrics.calibration import calibration_curve as calibration_curve
 from .metrics.calibration import calibration_error as calibration_error
+from .metrics.calibration import coverage as coverage
+from .metrics.calibration import (
+    debiased_calibration_error as debiased_calibration_error,
+)
 from .metrics.calibration import (
     expected_calibration_error as expected_calibration_error,
 )
-from .metrics.calibration import paper_calibration_error as paper_calibration_error
-from .metrics.comparison import Comparison as Comparison
-from .metrics.conditional import GroupCalibration as GroupCalibration
-from .metrics.conditional import WorstGroup as WorstGroup
-from .metrics.conditional import calibration_by as calibration_by
-from .metrics.conditional import worst_group as worst_group
-from .metrics.coverage import coverage as coverage
-from .metrics.coverage import coverage_at as coverage_at
-from .metrics.coverage import mean_width as mean_width
-from .metrics.coverage import mean_width_at as mean_width_at
-from .metrics.decomposition import CrpsDecomposition as CrpsDecomposition
-from .metrics.decomposition import crps_decomposition as crps_decomposition
-from .metrics.distribution_calibration import (
-    DistributionCalibration as DistributionCalibration,
-)
-from .metrics.distribution_calibration import (
-    distribution_calibration as distribution_calibration,
-)
-from .metrics.evaluate import evaluate as evaluate
-from .metrics.miscalibration import (
+from .metrics.calibration import (
     integrated_calibration_error as integrated_calibration_error,
 )
-from .metrics.miscalibration import (
+from .metrics.calibration import (
     mean_absolute_calibration_error as mean_absolute_calibration_error,
 )
-from .metrics.miscalibration import miscalibration_area as miscalibration_area
-from .metrics.miscalibration import (
+from .metrics.calibration import mean_width as mean_width
+from .metrics.calibration import miscalibration_area as miscalibration_area
+from .metrics.calibration import paper_calibration_error as paper_calibration_error
+from .metrics.calibration import (
     root_mean_squared_calibration_error as root_mean_squared_calibration_error,
 )
-from .metrics.noise import NoiseFloor as NoiseFloor
-from .metrics.noise import debiased_calibration_error as debiased_calibration_error
-from .metrics.noise import floor_after_recalibration as floor_after_recalibration
-from .metrics.noise import noise_floor as noise_floor
+from .metrics.comparison import Comparison as Comparison
+from .metrics.floors import NoiseFloor as NoiseFloor
+from .metrics.floors import calibration_band as calibration_band
+from .metrics.floors import coverage_range as coverage_range
+from .metrics.floors import floor_after_recalibration as floor_after_recalibration
+from .metrics.floors import histogram_band as histogram_band
+from .metrics.floors import noise_floor as noise_floor
+from .metrics.floors import predictive_noise_floor as predictive_noise_floor
+from .metrics.floors import rows_for_coverage as rows_for_coverage
+from .metrics.groups import DistributionCalibration as DistributionCalibration
+from .metrics.groups import GroupCalibration as GroupCalibration
+from .metrics.groups import WorstGroup as WorstGroup
+from .metrics.groups import calibration_by as calibration_by
+from .metrics.groups import distribution_calibration as distribution_calibration
+from .metrics.groups import worst_group as worst_group
 from .metrics.pit import GriddedTargetWarning as GriddedTargetWarning
 from .metrics.pit import TargetGrid as TargetGrid
 from .metrics.pit import detect_grid as detect_grid
 from .metrics.pit import pit_values as pit_values
-from .metrics.predictive_noise import predictive_noise_floor as predictive_noise_floor
 from .metrics.scorecard import Scorecard as Scorecard
-from .metrics.sharpness import dispersion as dispersion
-from .metrics.sharpness import has_constant_spread as has_constant_spread
-from .metrics.sharpness import mean_stddev as mean_stddev
-from .metrics.sharpness import sharpness as sharpness
+from .metrics.scorecard import evaluate as evaluate
+from .metrics.scores import CrpsDecomposition as CrpsDecomposition
+from .metrics.scores import crps_decomposition as crps_decomposition
+from .metrics.spread import ence as ence
+from .metrics.spread import uce as uce
 from .metrics.streaming import StreamingCalibrationError as StreamingCalibrationError
 from .metrics.streaming import StreamingCoverage as StreamingCoverage
 from .metrics.streaming import StreamingCRPS as StreamingCRPS
 from .metrics.streaming import StreamingNLL as StreamingNLL
-from .metrics.variance import ence as ence
-from .metrics.variance import uce as uce
+from .metrics.table import METRICS as METRICS
 from .recalibration import RECALIBRATORS as RECALIBRATORS
 from .recalibration.conformal import ConformalInterval as ConformalInterval
 from .recalibration.conformal import ConformalPrediction as ConformalPrediction

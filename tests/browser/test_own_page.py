@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from calibrant.report.own.page import write_own_page
+from calibrant.report.own_page import write_own_page
 from own_contents import N, gridded, hostile, of_law, recalibrated, with_group
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from calibrant._checks import InputError
 from calibrant.commands.compare import compare_table
 from calibrant.commands.foreign import Foreign, Maps
 from calibrant.commands.measuring import measure
-from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import write_table
 
 

@@ -16,7 +16,7 @@ from calibrant.commands.fit import TableFit, fit_table
 from calibrant.commands.recalibrate import recalibrate_table
 from calibrant.commands.table_model import TableModel
 from calibrant.estimators.pool import cross_fitted
-from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import Style, write_table
 from homes import TINY, homes
 

@@ -158,7 +158,7 @@ def test_the_scorecard_is_of_rows_that_were_set_aside(fitted: TableFit) -> None:
     assert fitted.card.n == 60
     assert fitted.words().startswith("Your 90 % intervals covered ")
     assert (
-        "of 60 unseen rows; a perfect model would show 81.7 to 96.7 %."
+        "of 60 unseen rows; a perfectly calibrated model would cover 81.7 to 96.7 %."
         in fitted.words()
     )
     _, cut = cut_of(homes(300), "price")

@@ -127,7 +127,7 @@ def test_fit_after_an_epoch_says_so_to_machines(
 
 
 @pytest.mark.parametrize(
-    "what", ["commands.measuring.measure", "report.own.page.own_page"]
+    "what", ["commands.measuring.measure", "report.own_page.own_page"]
 )
 def test_fit_while_measuring_has_a_complete_model(
     what: str, place: Path, monkeypatch: pytest.MonkeyPatch

@@ -97,7 +97,9 @@ def test_a_column_is_refused(name: str) -> None:
     column = Gaussian(MEAN[:, None], STDDEV[:, None])
     with pytest.raises(InputError, match="last axis of 1"):
         METRICS[name](column, Y)
-    with pytest.raises(InputError, match=r"one law for each row.*got \(60, 1\)"):
+    with pytest.raises(
+        InputError, match=r"one distribution for each row.*got \(60, 1\)"
+    ):
         METRICS[name](column, Y[:, None])
 
 
@@ -165,7 +167,7 @@ def test_says_what_it_is(name: str) -> None:
 def test_one_law_for_all_rows_is_refused(name: str) -> None:
     for everywhere in (Gaussian(0.0, 1.5), (0.0, 1.5)):
         with pytest.raises(
-            InputError, match=r"one law for each row.*np\.full\(n, mean"
+            InputError, match=r"one distribution for each row.*np\.full\(n, mean"
         ):
             METRICS[name](everywhere, Y)
 

@@ -21,7 +21,7 @@ from calibrant.distributions.normal import Gaussian
 from calibrant.estimators.folds import Design, design_for
 from calibrant.estimators.pool import cross_fitted
 from calibrant.estimators.regressor import OPTIONS
-from calibrant.metrics.evaluate import evaluate
+from calibrant.metrics.scorecard import evaluate
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.training import EpochState, InterruptedWarning
 

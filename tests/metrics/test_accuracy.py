@@ -1,15 +1,26 @@
-"""Errors of the point predictions."""
+"""Errors of the point predictions, and the spread."""
 
 import numpy as np
 import pytest
 import torch
 
 from calibrant import Gaussian, InputError
+from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
-from calibrant.metrics.accuracy import bias, mae, r2, rmse
+from calibrant.metrics.accuracy import (
+    bias,
+    dispersion,
+    mae,
+    mean_stddev,
+    r2,
+    rmse,
+    sharpness,
+)
 
 LAW = Gaussian([1.0, 2.0, 6.0], 1.0)
+
+
 Y = [0.0, 2.0, 4.0]
 
 
@@ -44,3 +55,33 @@ def test_law_without_a_mean_is_refused() -> None:
     with pytest.raises(InputError, match=r"mean must be finite.*1 of 2 rows.*mae"):
         rmse(law, [0.0, 1.0])
     assert mae(law, [0.0, 1.0]) == pytest.approx(0.5)
+
+
+def test_spread_by_hand() -> None:
+    law = Gaussian([0.0, 0.0, 0.0], [1.0, 2.0, 2.0])
+    assert sharpness(law) == pytest.approx(3**0.5)
+    assert mean_stddev(law) == pytest.approx(5 / 3)
+    assert dispersion(law) == pytest.approx((2 / 9) ** 0.5 / (5 / 3))
+
+
+def test_calibrated_sharpness_is_the_error(generator: torch.Generator) -> None:
+    stddev = 1 + torch.rand(100_000, generator=generator)
+    y = stddev * torch.randn(100_000, generator=generator)
+    law = Gaussian(torch.zeros(100_000), stddev)
+    assert sharpness(law) == pytest.approx(float(y.square().mean().sqrt()), rel=0.01)
+
+
+def test_dispersion_has_no_unit_and_is_exactly_zero_for_one_spread() -> None:
+    stddev = 1 + torch.rand(20)
+    zero = torch.zeros(20)
+    once, tenfold = Gaussian(zero, stddev), Gaussian(zero, 10 * stddev)
+    assert dispersion(once) == pytest.approx(dispersion(tenfold))
+    assert dispersion(Gaussian(zero, 0.1)) == 0.0
+    assert dispersion(Empirical([[1.0, 2.0]])) == 0.0  # one sample: no spread at all
+
+
+def test_takes_laws_of_single_rows_only() -> None:
+    with pytest.raises(InputError, match=r"batch shape \(n,\) .* got \(2, 3\)"):
+        sharpness(Gaussian(torch.zeros(2, 3), 1.0))
+    with pytest.raises(InputError, match="variance must be finite"):
+        dispersion(StudentT([1.5], [0.0], 1.0))

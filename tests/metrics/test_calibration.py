@@ -1,4 +1,4 @@
-"""The calibration curve and its squared error."""
+"""Calibration of PIT values against plain forms: levels, curve, errors, coverage."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,23 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calibrant import Gaussian, InputError, PitValues
+from calibrant._checks import pit_from_cdf
+from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.calibration import (
+    _level_places,
     calibration_curve,
     calibration_error,
+    count_at_most,
+    coverage,
     expected_calibration_error,
+    integrated_calibration_error,
+    mean_absolute_calibration_error,
+    mean_width,
+    miscalibration_area,
+    nominal_levels,
     paper_calibration_error,
+    pit_rows,
+    root_mean_squared_calibration_error,
 )
 
 # Multiples of 1/40 hit levels exactly, where "at most" must include them.
@@ -58,10 +70,6 @@ def test_error_by_hand() -> None:
     assert root == pytest.approx(0.125**0.5)
 
 
-def test_evenly_spread_values_have_no_error() -> None:
-    assert calibration_error((np.arange(100) + 1) / 100) == pytest.approx(0, abs=1e-28)
-
-
 def test_papers_error_is_a_hundred_times_the_sum_over_twenty_levels() -> None:
     pit = np.linspace(0, 1, 57) ** 2
     levels = np.arange(1, 21) / 20
@@ -72,12 +80,6 @@ def test_papers_error_is_a_hundred_times_the_sum_over_twenty_levels() -> None:
 @pytest.mark.parametrize("side", [0.0, 1.0])
 def test_papers_error_at_its_worst(side: float) -> None:
     assert paper_calibration_error([side] * 9) == pytest.approx(617.5)
-
-
-def test_mirrored_values_have_the_same_interval_error() -> None:
-    pit = torch.rand(99)
-    error = calibration_error(pit, kind="interval")
-    assert calibration_error(1 - pit, kind="interval") == pytest.approx(error)
 
 
 def test_intervals_cannot_see_a_bias_that_quantiles_see() -> None:
@@ -106,7 +108,7 @@ def test_expected_error_is_the_mean_over_perfect_models(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"levels": 0}, "levels must be at least 1, got 0"),
+        ({"levels": 0}, "levels must be a whole number >= 1, got 0"),
         ({"levels": [0.5, 1.5]}, r"level must lie in \[0, 1\]"),
         ({"levels": [[0.5]]}, r"levels must be a count or have shape \(k,\)"),
         ({"levels": []}, r"levels must be a count or have shape \(k,\)"),
@@ -137,3 +139,146 @@ def test_bad_values_are_refused(pit: list[float], text: str) -> None:
 def test_no_rows_or_levels_are_refused(n: int, levels: int) -> None:
     with pytest.raises(InputError, match="must be at least 1"):
         expected_calibration_error(n, levels=levels)
+
+
+DTYPES = pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64], ids=["float32", "float64"]
+)
+
+
+def around_levels(count: int, dtype: torch.dtype) -> torch.Tensor:
+    """Every level, its neighbors on both sides, and values in between."""
+    levels = nominal_levels(count).to(dtype)
+    up, down = torch.full_like(levels, 2), torch.full_like(levels, -1)
+    values = torch.cat(
+        [
+            levels,
+            torch.nextafter(levels, up),
+            torch.nextafter(levels, down),
+            levels - 0.5 / count,
+            torch.zeros(2, dtype=dtype),
+            torch.rand(500, dtype=dtype),
+        ]
+    )
+    return values.clamp(0, 1)
+
+
+@DTYPES
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20, 49, 100, 1000, 9999])
+def test_even_levels_are_met_exactly(count: int, dtype: torch.dtype) -> None:
+    values, promised = around_levels(count, dtype), nominal_levels(count)
+    plain = torch.searchsorted(promised.to(dtype), values)
+    assert torch.equal(_level_places(values, promised), plain)
+    ordered = values.sort().values
+    at_most = torch.searchsorted(ordered, promised.to(dtype), right=True)
+    assert torch.equal(count_at_most(values, promised), at_most)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1), st.lists(st.floats(0, 1), min_size=1))
+def test_any_levels_in_any_order(values: list[float], levels: list[float]) -> None:
+    pit, promised = torch.tensor(values), torch.tensor(levels)
+    table = (pit[:, None] <= promised).sum(0)
+    assert torch.equal(count_at_most(pit, promised), table)
+
+
+def test_values_outside_the_unit_interval_are_searched() -> None:
+    # PIT values with both tails come unchecked.
+    values = torch.tensor([-0.5, 0.3, 2.0, float("nan")])
+    assert _level_places(values, nominal_levels(2)).tolist() == [0, 0, 2, 2]
+
+
+def test_more_levels_than_a_product_can_tell_apart() -> None:
+    values, promised = torch.rand(50), nominal_levels(20_000)
+    plain = torch.searchsorted(promised, values)
+    assert torch.equal(_level_places(values, promised), plain)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16], ids=["float16", "bfloat16"]
+)
+def test_half_precision_is_widened(dtype: torch.dtype) -> None:
+    values = torch.tensor([0.25, 0.5, 0.75, 1.0], dtype=dtype)
+    assert pit_rows(pit_from_cdf(values)).dtype == torch.float32
+    assert calibration_error(pit_from_cdf(values), levels=4) == 0
+    assert calibration_error(values, levels=4) == 0
+
+
+def test_mean_gaps_by_hand() -> None:
+    # Observed 0, 1 where 0.5, 1 were promised.
+    assert mean_absolute_calibration_error([0.6, 0.7], levels=2) == 0.25
+    root = root_mean_squared_calibration_error([0.6, 0.7], levels=2)
+    assert root == pytest.approx(0.125**0.5)
+
+
+def test_area_of_a_line_that_crosses_the_diagonal() -> None:
+    # Through (0, 0), (1/3, 1/2), (2/3, 1/2), (1, 1): gaps 0, 1/6, -1/6, 0.
+    area = miscalibration_area([0.1, 0.9], levels=3)
+    triangle = 1 / 3 * 1 / 6 / 2
+    assert area == pytest.approx(2 * triangle + triangle)
+
+
+def test_area_starts_at_level_zero() -> None:
+    # All mass at 0: the line runs from (0, 1) to (1, 1).
+    assert miscalibration_area([0.0, 0.0], levels=4) == pytest.approx(0.5)
+
+
+def test_many_levels_come_to_the_same_area_and_integral() -> None:
+    pit = torch.rand(40) ** 2
+    mean = mean_absolute_calibration_error(pit, levels=20_000)
+    assert miscalibration_area(pit, levels=20_000) == pytest.approx(mean, rel=1e-3)
+    squares = calibration_error(pit, levels=20_000, reduction="mean")
+    assert integrated_calibration_error(pit) == pytest.approx(squares, rel=1e-3)
+
+
+def test_integral_by_hand_and_at_its_ends() -> None:
+    # F is 0 below 1/2 and 1 above: twice the integral of p^2 over [0, 1/2].
+    assert integrated_calibration_error([0.5]) == pytest.approx(1 / 12)
+    assert integrated_calibration_error([0.0, 0.0]) == pytest.approx(1 / 3)
+    best = (np.arange(10) + 0.5) / 10
+    assert integrated_calibration_error(best) == pytest.approx(1 / 1200)
+
+
+def test_integral_of_a_perfect_model_averages_one_sixth_of_the_rows(
+    generator: torch.Generator,
+) -> None:
+    errors = [
+        integrated_calibration_error(torch.rand(30, generator=generator))
+        for _ in range(2000)
+    ]
+    assert np.mean(errors) == pytest.approx(1 / 180, rel=0.06)
+
+
+@pytest.mark.parametrize("levels", [[0.5], [0.5, 0.2]])
+def test_area_needs_ascending_levels(levels: list[float]) -> None:
+    with pytest.raises(InputError, match="at least two ascending numbers"):
+        miscalibration_area([0.5], levels=levels)
+
+
+def test_coverage_and_width_by_hand() -> None:
+    law = Gaussian([0.0, 0.0, 10.0, 10.0], [1.0, 1.0, 2.0, 2.0])
+    assert coverage(law, [1.6, 1.7, 13.2, 13.4], level=0.9) == 0.5
+    assert mean_width(law, level=0.9) == pytest.approx(2 * 1.6448536269514722 * 1.5)
+
+
+def test_ends_of_the_interval_belong_to_it() -> None:
+    law = Empirical(torch.arange(1.0, 11.0)[:, None].expand(10, 4))
+    lower, upper = law.interval(0.8)
+    y = torch.stack([lower[0], lower[1] - 1e-9, upper[2], upper[3] + 1e-9])
+    assert coverage(law, y, level=0.8) == 0.5
+
+
+def test_calibrated_model_shows_the_level(generator: torch.Generator) -> None:
+    stddev = 1 + torch.rand(40_000, generator=generator)
+    y = stddev * torch.randn(40_000, generator=generator)
+    law = Gaussian(torch.zeros(40_000), stddev)
+    for level in (0.5, 0.8, 0.95):
+        assert coverage(law, y, level=level) == pytest.approx(level, abs=0.01)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0])
+def test_levels_at_the_ends_are_refused(level: float) -> None:
+    law = Gaussian([0.0], 1.0)
+    with pytest.raises(InputError, match="strictly between 0 and 1"):
+        coverage(law, [0.0], level=level)
+    with pytest.raises(InputError, match="strictly between 0 and 1"):
+        mean_width(law, level=level)

@@ -171,13 +171,6 @@ def test_is_the_same_from_call_to_call_and_follows_the_generator() -> None:
     assert not torch.equal(first, pit_values(law, y, grid=grid, generator=other))
 
 
-def test_takes_what_a_law_can_be_made_of_and_cuts_the_graph() -> None:
-    mean = torch.zeros(3, requires_grad=True)
-    pit = pit_values((mean, torch.ones(3)), [0.0, 1.0, -1.0])
-    assert not pit.requires_grad
-    assert pit[0] == 0.5
-
-
 @given(
     st.floats(0.1, 3.0),
     st.floats(-2.0, 2.0),
@@ -215,14 +208,6 @@ def test_a_grid_must_say_something() -> None:
         TargetGrid(step=0)
     with pytest.raises(InputError, match="below upper_cap, got 2 and 1"):
         TargetGrid(lower_cap=2, upper_cap=1)
-
-
-def test_says_in_words_what_was_found() -> None:
-    words = TargetGrid(step=0.5, lower_cap=0, upper_cap=50).describe()
-    assert words == (
-        "rounded to steps of 0.5 and piled up at its minimum 0 and piled up at its "
-        "maximum 50"
-    )
 
 
 # What detect_grid finds in targets like those of the paper's data sets.

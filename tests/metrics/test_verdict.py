@@ -12,20 +12,19 @@ import pytest
 from scipy.stats import binom, laplace, norm
 
 from calibrant.metrics.calibration import calibration_curve, calibration_error
-from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.noise import noise_floor
-from calibrant.metrics.scorecard import Measure, Scorecard
+from calibrant.metrics.floors import noise_floor
+from calibrant.metrics.scorecard import Measure, Scorecard, evaluate
 from calibrant.metrics.verdict import FEWEST_ROWS, SURE, diagnose, group_chance
-from calibrant.report.own._shape import shape_words
-from calibrant.report.own.advice import advice
+from calibrant.report.advice import advice
+from calibrant.report.diagnosis import shape_words
 from own_contents import N, card_of, gridded, of_law, with_group
 
 Floats = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], Floats]
 SIZES = (30, 100, 300, 1000, 10_000, 100_000)
 #: What is said of a fault over all rows.
-NAMES = ("too narrow", "too wide", "shifted, too low", "shifted, too high", "shape")
-CALM = ("No fault can be seen:", "too small to change a decision")
+NAMES = ("too narrow", "too wide", "biased, too low", "biased, too high", "shape")
+CALM = ("No sign of a fault:", "too small to change a decision")
 #: PIT values of Gaussian predictions (one Laplace) with a fault, the name of the fault,
 #: and the rows from which on it is named every time.
 MODELS: dict[str, tuple[Draw, str, int]] = {
@@ -144,7 +143,7 @@ def _check_against_numbers(card: Scorecard, words: str) -> None:
         assert measure.low <= measure.value <= measure.high, words
     for at, least in ((50, 0.03), (90, 0.02)):
         gap = card[f"coverage_{at}"] - at / 100
-        if "shifted" not in words and "wrong shape" not in words:
+        if "biased" not in words and "wrong shape" not in words:
             assert f"{at} % intervals are too wide" not in words or gap > least
             assert f"{at} % intervals are too narr" not in words or gap < -least
     if "they are safe" in words or "Do not rely" in words:

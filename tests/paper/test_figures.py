@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from calibrant.metrics.bands import calibration_band
+from calibrant.metrics.floors import calibration_band
 from calibrant.paper.figures import curves_figure, sweep_figure, write_figures
 from calibrant.paper.ledger import LEVELS, Cell, Record
 from calibrant.paper.settings import settings

@@ -9,17 +9,16 @@ from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
-from calibrant.metrics.accuracy import mae, r2, rmse
-from calibrant.metrics.adversarial import adversarial_group_calibration
-from calibrant.metrics.coverage import coverage, mean_width
-from calibrant.metrics.decomposition import crps_decomposition
-from calibrant.metrics.miscalibration import (
+from calibrant.metrics.accuracy import mae, r2, rmse, sharpness
+from calibrant.metrics.calibration import (
+    coverage,
     mean_absolute_calibration_error,
+    mean_width,
     miscalibration_area,
     root_mean_squared_calibration_error,
 )
-from calibrant.metrics.sharpness import sharpness
-from calibrant.metrics.variance import ence, uce
+from calibrant.metrics.scores import crps_decomposition
+from calibrant.metrics.spread import ence, uce
 from calibrant.scores import crps, interval_score, mean_pinball, nll, pinball
 
 pytestmark = [
@@ -72,25 +71,6 @@ def test_other_numbers_of_bins_equal_uncertainty_toolbox(bins: int) -> None:
     levels = np.linspace(0, 1, bins)
     area = miscalibration_area(PIT, levels=levels, kind="interval")
     assert area == pytest.approx(expected)
-
-
-def test_worst_groups_agree_with_uncertainty_toolbox() -> None:
-    np.random.seed(0)  # noqa: NPY002  (the toolbox draws from the global state)
-    theirs = toolbox.metrics_calibration.adversarial_group_calibration(
-        MEAN, STDDEV, Y, "mean_abs", num_group_bins=4, num_trials=200
-    )
-    ours = adversarial_group_calibration(
-        PIT,
-        fractions=theirs.group_size[1:],
-        levels=HUNDRED,
-        kind="interval",
-        trials=200,
-    )
-    # What it calls a standard error is the standard deviation over trials.
-    spread = theirs.score_stderr[1:] / np.sqrt(200)
-    tolerance = 4 * np.hypot(spread, ours.standard_error.numpy()) + 1e-12
-    assert (np.abs(ours.error.numpy() - theirs.score_mean[1:]) < tolerance).all()
-    assert ours.error[-1].item() == pytest.approx(theirs.score_mean[-1])  # all rows
 
 
 def test_sharpness_and_accuracy_equal_uncertainty_toolbox() -> None:

@@ -12,9 +12,9 @@ from matplotlib import pyplot
 mpl.use("Agg")
 
 from calibrant import Gaussian, InputError
-from calibrant.metrics.bands import calibration_band
 from calibrant.metrics.calibration import calibration_curve
-from calibrant.metrics.conditional import calibration_by
+from calibrant.metrics.floors import calibration_band
+from calibrant.metrics.groups import calibration_by
 from calibrant.plots import (
     plot_calibration,
     plot_calibration_by,
@@ -39,8 +39,8 @@ def test_curve_shows_every_model_and_the_band(generator: torch.Generator) -> Non
     ax = plot_calibration(pits, levels=10, title="Both")
     drawn = {line.get_label(): line for line in ax.get_lines()}
     for name, pit in pits.items():
-        promised, observed = calibration_curve(pit, levels=10)
-        assert drawn[name].get_xdata().tolist()[1:] == promised.tolist()
+        nominal, observed = calibration_curve(pit, levels=10)
+        assert drawn[name].get_xdata().tolist()[1:] == nominal.tolist()
         assert drawn[name].get_ydata().tolist()[1:] == observed.tolist()
     band = ax.collections[0].get_paths()[0].vertices
     _, _, high = calibration_band(60, 10, simultaneous=True)

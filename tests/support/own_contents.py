@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.scorecard import Scorecard
-from calibrant.report.own.contents import ColumnLine, OwnReport, Predictions
+from calibrant.metrics.scorecard import Scorecard, evaluate
+from calibrant.report.contents import ColumnLine, OwnReport, Predictions
 
 __all__ = [
     "HOSTILE",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from calibrant.metrics.conditional import GroupCalibration
+    from calibrant.metrics.groups import GroupCalibration
     from calibrant.metrics.scorecard import Measure, Scorecard
     from calibrant.tables.columns import ColumnLine
 
@@ -246,7 +246,7 @@ def short_card(*cards: "Scorecard", titles: tuple[str, ...] = ("value",)) -> "Ta
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column(f"on {cards[0].n:,} rows")
-    for title in (*titles, "a perfect model"):
+    for title in (*titles, "perfect calibration"):
         table.add_column(title, justify="right")
     for name, words in _SHOWN.items():
         measures = [card.measure(name) for card in cards]
@@ -270,7 +270,7 @@ def group_table(name: str, groups: "Sequence[GroupCalibration]") -> "Table":
 
     table = Table(box=SIMPLE_HEAD)
     table.add_column(Text(f"{name!r:.40}"))
-    for title in ("rows", "within the 90 % interval", "a perfect model"):
+    for title in ("rows", "within the 90 % interval", "perfect calibration"):
         table.add_column(title, justify="right")
     for group in groups[:_MOST_GROUPS]:
         low, high = group.range_90

@@ -150,7 +150,7 @@ def compare_table(
         write_fixed,
     )
     from calibrant.estimators.pool import fresh_recalibrator
-    from calibrant.report.own.page import write_own_page
+    from calibrant.report.own_page import write_own_page
     from calibrant.tables import TableWriter, open_source, read_target, require_rows
 
     by = measuring.as_names(by, what="by")

@@ -69,7 +69,7 @@ class Requirement:
 
     def words(self) -> str:
         """Say whether it is met, and what chance alone would do."""
-        from calibrant.metrics.bands import coverage_range
+        from calibrant.metrics.floors import coverage_range
 
         low, high = coverage_range(self.coverage, self.rows)
         covered = f"{100 * self.covered:.1f} % of {self.rows:,} rows"
@@ -163,7 +163,7 @@ def evaluate_table(
         What the report says that makes it again.
     """
     from calibrant.commands import measuring
-    from calibrant.report.own.page import write_own_page
+    from calibrant.report.own_page import write_own_page
 
     loaded = measuring.as_model(model)
     _check_requirement(require_coverage, tolerance)

@@ -308,7 +308,7 @@ def _measured(fitted: TableFit, labeled: "Labeled", source: str, how: str) -> Ta
     """Measure the model, and put scorecard and report into its folder."""
     from calibrant.commands import measuring
     from calibrant.commands.training import curves
-    from calibrant.report.own.page import own_page
+    from calibrant.report.own_page import own_page
 
     model = fitted.model
     measured = measuring.measure(

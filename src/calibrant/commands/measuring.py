@@ -18,10 +18,9 @@ from calibrant.commands.table_model import TableModel, settings_of
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.errors import InputError
 from calibrant.files import sha256_of
-from calibrant.metrics.evaluate import evaluate
-from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.scorecard import Scorecard, evaluate
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
-from calibrant.report.own.contents import OwnReport, Predictions
+from calibrant.report.contents import OwnReport, Predictions
 from calibrant.tables import Findings, Source, TableEncoder, read_target
 from calibrant.tables.wording import amount
 

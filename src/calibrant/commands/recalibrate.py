@@ -135,7 +135,7 @@ def recalibrate_table(
         What the report says that makes it again.
     """
     from calibrant.commands import measuring
-    from calibrant.report.own.page import own_page
+    from calibrant.report.own_page import own_page
     from calibrant.storage import check_writable
 
     loaded = measuring.as_model(model)

@@ -16,9 +16,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from calibrant._checks import ArrayLike, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators.folds import Blocks, Column, Labels, linked_rows
-from calibrant.metrics.evaluate import evaluate
 from calibrant.metrics.pit import TargetGrid, detect_grid
-from calibrant.metrics.scorecard import Scorecard
+from calibrant.metrics.scorecard import Scorecard, evaluate
 
 __all__ = [
     "DistributionRegressor",

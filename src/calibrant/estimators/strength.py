@@ -11,7 +11,7 @@ from calibrant._checks import InputError, UnsupportedError
 from calibrant.estimators.networks import Networks
 from calibrant.estimators.pool import Pool
 from calibrant.metrics.calibration import calibration_error
-from calibrant.metrics.noise import noise_floor
+from calibrant.metrics.floors import noise_floor
 from calibrant.training import DivergedError, History
 
 if TYPE_CHECKING:

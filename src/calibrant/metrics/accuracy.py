@@ -1,12 +1,26 @@
-"""How far the point predictions are off, in the units of the target."""
+"""Accuracy of point predictions, and sharpness."""
 
 import torch
 
 from calibrant._checks import ArrayLike, InputError
-from calibrant.metrics._rows import error_of_mean, no_nan, rows
+from calibrant.metrics.pit import (
+    error_of_mean,
+    no_nan,
+    row_distribution,
+    rows,
+    spread_of,
+)
 from calibrant.scores import Prediction, absolute_error
 
-__all__ = ["bias", "mae", "r2", "rmse"]
+__all__ = [
+    "bias",
+    "dispersion",
+    "mae",
+    "mean_stddev",
+    "r2",
+    "rmse",
+    "sharpness",
+]
 
 
 @torch.no_grad()
@@ -18,14 +32,9 @@ def rmse(distribution: Prediction, y: ArrayLike) -> float:
     Parameters
     ----------
     distribution
-        Law of each row, or anything that ``as_distribution`` takes; shape ``(n,)``.
+        Predictions of shape ``(n,)``, or anything that ``as_distribution`` takes.
     y
         Targets, shape ``(n,)``.
-
-    Returns
-    -------
-    float
-        In the units of the target.
 
     Examples
     --------
@@ -33,13 +42,13 @@ def rmse(distribution: Prediction, y: ArrayLike) -> float:
     >>> rmse(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     5.0
     """
-    law, target = rows(distribution, y)
-    return float(error_of_mean(law, target).square().mean().sqrt())
+    predictive, target = rows(distribution, y)
+    return float(error_of_mean(predictive, target).square().mean().sqrt())
 
 
 @torch.no_grad()
 def mae(distribution: Prediction, y: ArrayLike) -> float:
-    """Mean absolute error of the median, which is the point that it rewards.
+    """Mean absolute error of the median, which is the point that minimizes it.
 
     Parameters as in :func:`rmse`.
 
@@ -49,8 +58,8 @@ def mae(distribution: Prediction, y: ArrayLike) -> float:
     >>> mae(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     4.0
     """
-    law, target = rows(distribution, y)
-    return float(no_nan(absolute_error(law, target)).double().mean())
+    predictive, target = rows(distribution, y)
+    return float(no_nan(absolute_error(predictive, target)).double().mean())
 
 
 @torch.no_grad()
@@ -68,7 +77,7 @@ def r2(distribution: Prediction, y: ArrayLike) -> float:
     >>> r2(Gaussian([1.0, 3.0], 1.0), [0.0, 4.0])
     0.75
     """
-    law, target = rows(distribution, y)
+    predictive, target = rows(distribution, y)
     values = target.double()
     total = (values - values.mean()).square().sum()
     if total == 0:
@@ -76,14 +85,14 @@ def r2(distribution: Prediction, y: ArrayLike) -> float:
             f"r2 needs targets that differ, got {len(values)} equal ones. "
             "Use rmse, or more rows."
         )
-    return float(1 - error_of_mean(law, target).square().sum() / total)
+    return float(1 - error_of_mean(predictive, target).square().sum() / total)
 
 
 @torch.no_grad()
 def bias(distribution: Prediction, y: ArrayLike) -> float:
     r"""Mean of prediction minus target, :math:`\frac1n \sum (\mu_i - y_i)`.
 
-    Above 0 the model predicts too much. Parameters as in :func:`rmse`.
+    Above 0 the predictions are too high. Parameters as in :func:`rmse`.
 
     Examples
     --------
@@ -91,5 +100,62 @@ def bias(distribution: Prediction, y: ArrayLike) -> float:
     >>> bias(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     -4.0
     """
-    law, target = rows(distribution, y)
-    return float(error_of_mean(law, target).mean())
+    predictive, target = rows(distribution, y)
+    return float(error_of_mean(predictive, target).mean())
+
+
+@torch.no_grad()
+def sharpness(distribution: Prediction) -> float:
+    r"""Root mean predicted variance, :math:`\sqrt{\frac1n \sum_i \sigma_i^2}`.
+
+    Small is good only for a calibrated model, whose sharpness is its root mean squared
+    error. It is uncertainty-toolbox's sharpness.
+
+    Examples
+    --------
+    >>> from calibrant.distributions.normal import Gaussian
+    >>> sharpness(Gaussian([0.0, 0.0], [1.0, 7.0]))
+    5.0
+    """
+    variance, _ = spread_of(row_distribution(distribution))
+    return float(variance.mean().sqrt())
+
+
+@torch.no_grad()
+def mean_stddev(distribution: Prediction) -> float:
+    """Mean predicted standard deviation, in the units of the target.
+
+    Examples
+    --------
+    >>> from calibrant.distributions.normal import Gaussian
+    >>> mean_stddev(Gaussian([0.0, 0.0], [1.0, 7.0]))
+    4.0
+    """
+    _, stddev = spread_of(row_distribution(distribution))
+    return float(stddev.mean())
+
+
+@torch.no_grad()
+def dispersion(distribution: Prediction) -> float:
+    r"""Coefficient of variation of the predicted standard deviation.
+
+    .. math::
+        c_v = \frac{1}{\bar\sigma} \sqrt{\frac1n \sum_i (\sigma_i - \bar\sigma)^2} .
+
+    Near 0 (below 0.05, say) the model predicts the same spread for every row: it may be
+    calibrated on average, but cannot tell a safe prediction from an unsafe one.
+
+    References
+    ----------
+    Levi, Gispan, Giladi and Fetaya (2019), arXiv:1905.11659 (there with n - 1).
+
+    Examples
+    --------
+    >>> from calibrant.distributions.normal import Gaussian
+    >>> dispersion(Gaussian([0.0, 0.0], [1.0, 7.0]))
+    0.75
+    """
+    _, stddev = spread_of(row_distribution(distribution))
+    if bool((stddev == stddev[0]).all()):
+        return 0.0  # exactly, with no rounding of the mean
+    return float(stddev.std(correction=0) / stddev.mean())

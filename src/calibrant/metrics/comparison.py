@@ -9,12 +9,9 @@ import numpy.typing as npt
 import torch
 
 from calibrant._checks import InputError, check_between
-from calibrant.metrics._counts import (
-    Integers,
-    check_draws,
-    level_cells,
-    numpy_generator,
-)
+from calibrant.metrics.calibration import level_cells
+from calibrant.metrics.pit import Integers, check_draws, numpy_generator
+from calibrant.text import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -67,10 +64,10 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def __getitem__(self, name: str) -> Difference:
-        for each in self.differences:
-            if each.name == name:
-                return each
-        names = ", ".join(each.name for each in self.differences)
+        for found in self.differences:
+            if found.name == name:
+                return found
+        names = ", ".join(found.name for found in self.differences)
         raise KeyError(f"no measure is called {name!r}; there are {names}.")
 
     def __rich__(self) -> "Table":
@@ -80,26 +77,23 @@ class Comparison:
             title=f"first minus second, {self.n:,} rows, paired bootstrap",
             title_justify="left",
         )
+        table.add_column("measure", no_wrap=True)
         interval = f"{self.confidence:.0%} interval"
         for column in ("first", "second", "difference", interval, "better"):
-            if not table.columns:
-                table.add_column("measure", no_wrap=True)
             table.add_column(column, justify="right")
-        for each in self.differences:
+        for found in self.differences:
             table.add_row(
-                each.name,
-                f"{each.first:.4g}",
-                f"{each.second:.4g}",
-                f"{each.difference:+.3g}",
-                f"{each.low:+.3g} to {each.high:+.3g}",
-                each.better,
+                found.name,
+                f"{found.first:.4g}",
+                f"{found.second:.4g}",
+                f"{found.difference:+.3g}",
+                f"{found.low:+.3g} to {found.high:+.3g}",
+                found.better,
             )
         return table
 
     def __str__(self) -> str:
-        from calibrant.metrics._render import as_text
-
-        return as_text(self)
+        return plain_table(self)
 
 
 def compare_rows(
@@ -185,7 +179,7 @@ def _gap_interval(gaps: Floats, samples: Floats, outside: float) -> tuple[float,
     the difference is :math:`d \cdot s`, and its error :math:`\delta d \cdot s +
     d \cdot \delta s`. For two models whose curves are the same :math:`d` is nothing but
     noise, which the second term would count again: such an interval of two calibrated
-    models would hold 0 always. So that term counts only if the curves differ.
+    models would cover 0 always. So that term counts only if the curves differ.
     """
     noise = samples - gaps
     of_difference, of_sum = noise[:, 0] - noise[:, 1], noise[:, 0] + noise[:, 1]
@@ -233,6 +227,6 @@ def _summary(name: str, values: Floats | Integers) -> Floats:
         mean: Floats = np.mean(values, keepdims=True)
         return np.sqrt(mean) if name == "squared_error" else mean
     counts = np.bincount(values.astype(np.int64), minlength=_LEVELS)
-    promised = np.arange(1, _LEVELS + 1) / _LEVELS
-    gaps: Floats = counts.cumsum() / len(values) - promised
+    nominal = np.arange(1, _LEVELS + 1) / _LEVELS
+    gaps: Floats = counts.cumsum() / len(values) - nominal
     return gaps

@@ -1,7 +1,7 @@
-"""PIT values of held-out targets, randomized where the plain ones have steps.
+"""PIT values of held-out targets, and the checks and random streams of all metrics.
 
-They have steps where targets are rounded to a grid or pile up at a cap: `detect_grid`
-notices it.
+Plain PIT values have steps where targets are rounded to a grid or pile up at a cap:
+`detect_grid` finds that, and `pit_values` randomizes within the steps.
 """
 
 import math
@@ -15,21 +15,37 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_target, check_positive
+from calibrant.contracts import Distribution
+from calibrant.distributions.adapters import CdfDistribution
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.metrics._counts import torch_generator
-from calibrant.metrics._rows import rows
+from calibrant.scores import Prediction, law_and_target
 
 __all__ = [
+    "Floats",
     "GriddedTargetWarning",
+    "Integers",
     "TargetGrid",
+    "center_and_spread",
+    "check_count",
+    "check_draws",
     "detect_grid",
+    "error_of_mean",
     "material_grid",
+    "no_nan",
+    "numpy_generator",
     "pit_values",
     "recorded_pit",
+    "row_distribution",
+    "rows",
+    "spread_of",
+    "torch_generator",
 ]
 
-#: A grid has at most this many values, and each of them five times on average.
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+#: A grid has at most this many values, each of them five times on average.
 _MOST_VALUES = 500
 _FEWEST_REPEATS = 5
 #: A pile-up holds 1 % of the rows, at least 5, and four times its largest neighbor.
@@ -41,11 +57,135 @@ _NEIGHBORS = 10
 _LOOK = 1000
 #: Rounding of the numbers themselves, relative to their range.
 _ROUNDING = 1e-6
-
 #: Rounding moves the calibration curve by half the mean width of the PIT intervals. It
 #: matters from 0.01 on, and for many rows from half a standard error of the curve on.
 _MATERIAL_WIDTH = 0.02
 _MATERIAL_ERRORS = 0.5
+#: Keeps our streams apart from those of a caller who made data with the same seed:
+#: noise that repeats the caller's would be correlated with the predictions.
+_OUR_STREAMS = 190_506_023
+
+
+def check_count(value: int, *, name: str, least: int = 1) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``."""
+    if isinstance(value, bool) or value != int(value) or value < least:
+        raise InputError(f"{name} must be a whole number >= {least}, got {value!r}.")
+    return int(value)
+
+
+def check_draws(draws: int) -> int:
+    """Return the number of simulations, of which 2.5 % must be at least one."""
+    return check_count(draws, name="draws", least=40)
+
+
+def numpy_generator(seed: int) -> np.random.Generator:
+    """Return a generator that repeats no stream of ``default_rng(seed)``."""
+    return np.random.default_rng(
+        [check_count(seed, name="seed", least=0), _OUR_STREAMS]
+    )
+
+
+def torch_generator(seed: int, device: torch.device) -> torch.Generator:
+    """Return a generator that repeats no stream of ``manual_seed(seed)``."""
+    mixed = numpy_generator(seed).integers(2**32)
+    return torch.Generator(device).manual_seed(int(mixed))
+
+
+def row_distribution(distribution: Prediction) -> AbstractDistribution:
+    """Return the distribution, which must have batch shape ``(n,)`` with n >= 1."""
+    predictive = as_distribution(distribution)
+    shape = tuple(predictive.batch_shape)
+    if not shape:
+        raise InputError(
+            "a metric takes one distribution for each row, batch shape (n,), got one "
+            "of shape (). Repeat it: (np.full(n, mean), np.full(n, std))."
+        )
+    if len(shape) != 1 or shape[0] == 0:
+        raise InputError(
+            "a metric takes one distribution for each row, batch shape (n,) with "
+            f"n >= 1, got {shape}. Squeeze a last axis of 1; score the members of an "
+            "ensemble one by one, or mix them."
+        )
+    return predictive
+
+
+def rows(distribution: Prediction, y: ArrayLike) -> tuple[AbstractDistribution, Tensor]:
+    """Return the distribution and its targets, both of shape ``(n,)``.
+
+    An object with nothing but a cdf passes, although it does not tell its shape.
+    """
+    predictive, target = law_and_target(distribution, y)
+    base = getattr(predictive, "base", predictive)
+    if predictive.batch_shape or not isinstance(base, CdfDistribution):
+        row_distribution(predictive)
+    if target.ndim != 1 or target.numel() == 0:
+        raise InputError(
+            f"y must have shape (n,) with n >= 1, got {tuple(target.shape)}."
+        )
+    return predictive, target
+
+
+def no_nan(values: Tensor) -> Tensor:
+    """Return what a distribution answered for each row, none of it NaN."""
+    missing = int(torch.isnan(values).sum())
+    if missing:
+        raise InputError(
+            f"the predicted distribution must be finite: {missing} of {values.numel()} "
+            "rows give NaN. The model's mean or spread is NaN or infinite, most often "
+            "because training diverged."
+        )
+    return values
+
+
+def error_of_mean(predictive: Distribution, target: Tensor) -> Tensor:
+    """Return mean minus target in float64, checked to be finite, shape ``(n,)``."""
+    error = predictive.mean.double() - target.double()
+    infinite = int((~torch.isfinite(error)).sum())
+    if infinite:
+        raise InputError(
+            f"the mean must be finite: it is not in {infinite} of {len(error)} rows (a "
+            "Student's t with at most 1 degree of freedom has none). Look at mae, "
+            "which takes the median."
+        )
+    return error
+
+
+def spread_of(predictive: Distribution) -> tuple[Tensor, Tensor]:
+    """Return variance and standard deviation in float64, checked to be finite."""
+    variance = predictive.variance.double()
+    infinite = int((~torch.isfinite(variance)).sum())
+    if infinite:
+        raise InputError(
+            f"the variance must be finite: it is not in {infinite} of "
+            f"{variance.numel()} rows (a Student's t with at most 2 degrees of freedom "
+            "has none). Look at mean_width instead."
+        )
+    return variance, variance.sqrt()
+
+
+@torch.no_grad()
+def center_and_spread(
+    predictive: Distribution, target: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation in float64, or median and quartile range.
+
+    A heavy tail has no variance, but it has quartiles. Samples are taken together with
+    the target: groups of rows by the samples' own spread are not fair, since few
+    samples that happen to lie close cover the target too rarely even if all come from
+    one distribution. What treats target and samples alike says nothing of the target's
+    rank among them.
+    """
+    if isinstance(predictive, Empirical):
+        samples = predictive.samples
+        predictive = Empirical(torch.cat([samples, target[None].to(samples)]))
+    try:
+        center, spread = predictive.mean.double(), predictive.stddev.double()
+        if bool((center.isfinite() & spread.isfinite()).all()):
+            return center, spread
+    except InputError:
+        pass
+    lower, upper = predictive.interval(0.5)
+    return predictive.quantile(0.5).double(), (upper - lower).double()
 
 
 class GriddedTargetWarning(UserWarning):
@@ -103,20 +243,20 @@ class TargetGrid:
         return low, math.inf if self.upper_cap is None else self.upper_cap
 
     def edges(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        """Both ends of the interval of each target, shape kept; caps are infinite."""
+        """Return both ends of each target's interval, shape kept; caps are infinite."""
         half = 0.0 if self.step is None else self.step / 2
         lower_cap, upper_cap = self._caps
         low = torch.where(y <= lower_cap, -math.inf, y - half)
         return low, torch.where(y >= upper_cap, math.inf, y + half)
 
     def round(self, y: Tensor) -> Tensor:
-        """What would be recorded of exact outcomes ``y``, shape kept."""
+        """Return what would be recorded of exact outcomes ``y``, shape kept."""
         if self.step is not None:
             y = self.offset + self.step * ((y - self.offset) / self.step).round()
         return y.clamp(*self._caps)
 
     def describe(self) -> str:
-        """Say in words what was recorded."""
+        """Say in words how targets are recorded."""
         parts = [] if self.step is None else [f"rounded to steps of {self.step:.6g}"]
         if self.lower_cap is not None:
             parts.append(f"piled up at its minimum {self.lower_cap:.6g}")
@@ -130,11 +270,9 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
 
     It would rather miss a grid than invent one. A step needs at most 500 distinct
     values, each five times on average, that are multiples of one step. A cap needs 1 %
-    of the rows (and five), four times as many as any of its ten neighbors. So a few
-    ties and a continuous target with three decimals are no grid.
-
-    A small test fold shows less than all data: ask for the grid of all known targets
-    and hand it to :func:`~calibrant.metrics.pit.pit_values`.
+    of the rows (and five), four times as many as any of its ten neighbors. A small test
+    fold shows less than all data: detect the grid of all known targets and pass it to
+    :func:`pit_values`.
 
     Parameters
     ----------
@@ -164,17 +302,19 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
     step = _common_step(distinct) if few else None
     lower = float(distinct[0]) if _piles_up(counts) else None
     upper = float(distinct[-1]) if _piles_up(counts[::-1]) else None
-    if step is None and lower is None and upper is None:
-        return None
-    offset = 0.0 if step is None else _offset(float(distinct[0]), step)
+    if step is None:
+        none = lower is None and upper is None
+        return None if none else TargetGrid(None, 0.0, lower, upper)
+    offset = float(distinct[0]) - step * round(float(distinct[0]) / step)
+    offset = 0.0 if abs(offset) < 1e-6 * step else offset
     return TargetGrid(step, offset, lower, upper)
 
 
-def _surely_continuous(values: npt.NDArray[np.float64]) -> bool:
-    """Whether some rows and both ends rule a grid out already; no sort of all rows.
+def _surely_continuous(values: Floats) -> bool:
+    """Whether some rows and both ends rule a grid out already, without a full sort.
 
-    Some rows with too many distinct values show that all have, and an end that holds
-    too few rows is no cap.
+    Some rows with too many distinct values show that all have, and an end with too few
+    rows is not a cap.
     """
     if len(np.unique(values[:: max(1, len(values) // _LOOK)])) <= _MOST_VALUES:
         return False
@@ -183,7 +323,7 @@ def _surely_continuous(values: npt.NDArray[np.float64]) -> bool:
     return all(np.count_nonzero(values == end) < pile for end in ends)
 
 
-def _common_step(distinct: npt.NDArray[np.float64]) -> float | None:
+def _common_step(distinct: Floats) -> float | None:
     """Greatest common divisor of the gaps, if it stands clear of rounding.
 
     Euclid's algorithm on all gaps at once. Values without a common step drive it down
@@ -201,13 +341,7 @@ def _common_step(distinct: npt.NDArray[np.float64]) -> float | None:
     return None
 
 
-def _offset(first: float, step: float) -> float:
-    """Distance of the grid from the multiples of its step, in (-step/2, step/2]."""
-    offset = first - step * round(first / step)
-    return 0.0 if abs(offset) < 1e-6 * step else offset
-
-
-def _piles_up(counts: npt.NDArray[np.int64]) -> bool:
+def _piles_up(counts: Integers) -> bool:
     """Whether the first value is repeated far more than those next to it."""
     if len(counts) < 3:
         return False
@@ -224,7 +358,7 @@ def pit_values(
     grid: TargetGrid | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    r"""PIT values that a perfect model makes uniform even on rounded or capped targets.
+    r"""PIT values, uniform under perfect calibration also for rounded or capped y.
 
     The plain PIT value :math:`F(y)` cannot be uniform when the target takes few values
     (wine quality: six integers) or piles up (house prices capped at 50). The randomized
@@ -235,21 +369,21 @@ def pit_values(
 
     where the recorded target stands for an outcome in :math:`(a, b]`.
 
-    Samples (:class:`~calibrant.distributions.empirical.Empirical`) are not the law but
-    draws from it: the share of draws below the target takes few values, and is too
-    often 0 or 1 even for a perfect sampler. Their value is the target's rank among the
-    ``m`` draws, as in a rank histogram,
+    Samples (:class:`~calibrant.distributions.empirical.Empirical`) are draws from the
+    distribution: the share of draws below the target takes few values, and is too often
+    0 or 1 even for a perfect sampler. Their value is the target's rank among the ``m``
+    draws, as in a rank histogram,
 
     .. math::
         u = \frac{k + V \, (t + 1)}{m + 1} ,
 
     with :math:`k` draws below the target and :math:`t` equal to it (on a grid: in its
-    interval). It is exactly uniform where target and draws come from one law.
+    interval). It is exactly uniform where target and draws come from one distribution.
 
     Parameters
     ----------
     distribution
-        Predicted laws of shape ``(n,)``: anything that
+        Predictions of shape ``(n,)``: anything that
         :func:`~calibrant.distributions.conversion.as_distribution` takes.
     y
         Held-out targets, shape ``(n,)``.
@@ -257,17 +391,16 @@ def pit_values(
         ``"auto"``: where the predicted distribution has an atom at the target, as
         :class:`~calibrant.distributions.derived.Censored` has at its bounds, with
         :math:`F(y^-)` and :math:`F(y)` as ends; and where ``grid`` is given, or
-        :func:`detect_grid` finds one that
-        matters, with a :class:`GriddedTargetWarning`. Rounding matters where it leaves
-        PIT values open by more than 0.02 on average (a step of about 0.07 predicted
-        standard deviations), or :math:`1 / (2 \sqrt n)` if that is less. Samples give
-        ranks, without a warning. ``True``: always, with :math:`F(y^-)` below a target
-        that is not on a grid, which serves laws with atoms; samples are then taken as
-        the law itself. ``False``: never, :math:`F(y)`.
+        :func:`detect_grid` finds one that matters, with a
+        :class:`GriddedTargetWarning`. Rounding matters where it leaves PIT values open
+        by more than 0.02 on average (a step of about 0.07 predicted standard
+        deviations), or :math:`1 / (2 \sqrt n)` if that is less. ``True``: always, with
+        :math:`F(y^-)` below a target that is not on a grid; samples are then taken as
+        the distribution itself. ``False``: never, :math:`F(y)`.
     grid
         What the targets stand for, when you know it.
     generator
-        Source of :math:`V`; a fixed seed unless told, so that a number does not change
+        Source of :math:`V`; a fixed seed by default, so that a number does not change
         from call to call.
 
     Returns
@@ -284,33 +417,33 @@ def pit_values(
     Examples
     --------
     >>> from calibrant.distributions.normal import Gaussian
-    >>> law = Gaussian([5.2, 5.9, 5.5], 0.7)
-    >>> round(pit_values(law, [5.0, 6.0, 5.0], randomized=False)[2].item(), 3)
+    >>> predictive = Gaussian([5.2, 5.9, 5.5], 0.7)
+    >>> round(pit_values(predictive, [5.0, 6.0, 5.0], randomized=False)[2].item(), 3)
     0.238
-    >>> grid = TargetGrid(step=1)
-    >>> u = pit_values(law, [5.0, 6.0, 5.0], grid=grid)
-    >>> bool(law.cdf([4.5, 5.5, 4.5])[2] < u[2] < law.cdf([5.5, 6.5, 5.5])[2])
+    >>> u = pit_values(predictive, [5.0, 6.0, 5.0], grid=TargetGrid(step=1))
+    >>> low, high = predictive.cdf([4.5, 5.5, 4.5]), predictive.cdf([5.5, 6.5, 5.5])
+    >>> bool(low[2] < u[2] < high[2])
     True
     """
-    law, target = rows(distribution, y)
+    predictive, target = rows(distribution, y)
     target = target.detach()
     _check_options(randomized, grid, target)
     with torch.no_grad():
         if not randomized:
-            return law.cdf(target)
+            return predictive.cdf(target)
         if randomized is True:
             grid = detect_grid(target) if grid is None else grid
-            return _anywhere(*_pit_interval(law, target, grid), generator)
+            return _anywhere(*_pit_interval(predictive, target, grid), generator)
         if grid is None:
-            grid = _material_grid(law, target)
+            grid = material_grid(predictive, target)
             if grid is not None:
                 _warn_of(grid, target)
-        return recorded_pit(law, target, grid, generator=generator)
+        return recorded_pit(predictive, target, grid, generator=generator)
 
 
 @torch.no_grad()
 def recorded_pit(
-    law: AbstractDistribution,
+    predictive: AbstractDistribution,
     target: Tensor,
     grid: TargetGrid | None,
     *,
@@ -321,9 +454,9 @@ def recorded_pit(
     The core of :func:`pit_values`: ranks for samples, else randomized on a grid and at
     atoms of the predicted distribution only.
     """
-    low, high = _pit_interval(law, target, grid)
-    if isinstance(law, Empirical):
-        draws = len(law.samples)
+    low, high = _pit_interval(predictive, target, grid)
+    if isinstance(predictive, Empirical):
+        draws = len(predictive.samples)
         # The target joins the draws: it is one more value that ties with itself.
         low, high = draws * low / (draws + 1), (draws * high + 1) / (draws + 1)
     elif grid is None and torch.equal(low, high):
@@ -342,39 +475,18 @@ def _anywhere(low: Tensor, high: Tensor, generator: torch.Generator | None) -> T
     return (low + share * (high - low)).clamp(0, 1)
 
 
-def material_grid(
-    distribution: Any,  # noqa: ANN401  (see the parameters)
-    y: ArrayLike,
-) -> TargetGrid | None:
-    """The grid that :func:`pit_values` takes by itself, or ``None`` for plain values.
-
-    It is what :func:`detect_grid` finds, without a step that is small against the
-    predicted spread.
-
-    Parameters
-    ----------
-    distribution
-        Predicted laws of shape ``(n,)``, as in :func:`pit_values`.
-    y
-        Held-out targets, shape ``(n,)``.
-
-    Examples
-    --------
-    >>> y = 5 * [3.0, 4.0, 5.0, 6.0]
-    >>> material_grid((20 * [4.5], 0.9), y)
-    TargetGrid(step=1.0, offset=0.0, lower_cap=None, upper_cap=None)
-    >>> material_grid((20 * [4.5], 90.0), y) is None
-    True
-    """
-    return _material_grid(*rows(distribution, y))
-
-
 @torch.no_grad()
-def _material_grid(law: AbstractDistribution, target: Tensor) -> TargetGrid | None:
+def material_grid(
+    predictive: AbstractDistribution, target: Tensor
+) -> TargetGrid | None:
+    """Detect the grid, without a step that is small against the predicted spread.
+
+    It is what :func:`pit_values` takes by itself; ``None`` for plain values.
+    """
     grid = detect_grid(target)
     if grid is None or grid.step is None:
         return grid
-    low, high = _pit_interval(law, target, TargetGrid(grid.step, grid.offset))
+    low, high = _pit_interval(predictive, target, TargetGrid(grid.step, grid.offset))
     enough = min(_MATERIAL_WIDTH, _MATERIAL_ERRORS / math.sqrt(len(target)))
     if float((high - low).mean()) >= enough:
         return grid
@@ -409,18 +521,18 @@ def _check_options(
 
 
 def _pit_interval(
-    law: AbstractDistribution, target: Tensor, grid: TargetGrid | None
+    predictive: AbstractDistribution, target: Tensor, grid: TargetGrid | None
 ) -> tuple[Tensor, Tensor]:
     """F just below and at each target, or at both ends of its interval."""
     if grid is None:
-        return law.cdf_before(target), law.cdf(target)
+        return predictive.cdf_before(target), predictive.cdf(target)
     low, high = grid.edges(target)
-    # Laws take finite values only; where there is no end the cdf is 0 or 1.
+    # A cdf takes finite values only; where there is no end it is 0 or 1.
     if grid.step is None:  # an upper cap is part of what it stands for
-        below, above = law.cdf_before(target), law.cdf(target)
+        below, above = predictive.cdf_before(target), predictive.cdf(target)
     else:
-        below = law.cdf(torch.where(low.isinf(), target, low))
-        above = law.cdf(torch.where(high.isinf(), target, high))
+        below = predictive.cdf(torch.where(low.isinf(), target, low))
+        above = predictive.cdf(torch.where(high.isinf(), target, high))
     return below.masked_fill(low.isinf(), 0), above.masked_fill(high.isinf(), 1)
 
 

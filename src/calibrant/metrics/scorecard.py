@@ -1,26 +1,66 @@
-"""All metrics at once, each calibration number beside its noise floor."""
+"""All metrics at once: ``evaluate``, and the scorecard that it returns."""
 
 import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
+from calibrant._checks import ArrayLike, InputError
+from calibrant.contracts import Distribution
+from calibrant.metrics import accuracy, calibration
 from calibrant.metrics.comparison import Comparison, compare_rows
-from calibrant.metrics.conditional import GroupCalibration, WorstGroup
-from calibrant.metrics.distribution_calibration import DistributionCalibration
-from calibrant.metrics.pit import TargetGrid
+from calibrant.metrics.floors import NoiseFloor, noise_floor
+from calibrant.metrics.groups import (
+    DistributionCalibration,
+    GroupCalibration,
+    Key,
+    WorstGroup,
+    calibration_by,
+    distribution_calibration,
+    worst_group,
+)
+from calibrant.metrics.pit import (
+    TargetGrid,
+    center_and_spread,
+    material_grid,
+    no_nan,
+    recorded_pit,
+    rows,
+    torch_generator,
+)
+from calibrant.metrics.scores import CrpsDecomposition, crps_decomposition
+from calibrant.metrics.spread import ence, spread_noise_floors, uce
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
+from calibrant.scores import SCORES
+from calibrant.text import plain_table
 
 if TYPE_CHECKING:
     import pandas
-    from _typeshed import DataclassInstance
     from rich.table import Table
 
-__all__ = ["Measure", "Scorecard"]
+__all__ = ["Measure", "Scorecard", "evaluate"]
+
+_COVERAGES = (0.5, 0.8, 0.9, 0.95)
+_ROW_SCORES = ("nll", "crps", "interval_score", "squared_error", "absolute_error")
+_OF_PIT: tuple[Callable[[Tensor], float], ...] = (
+    calibration.calibration_error,
+    calibration.paper_calibration_error,
+    calibration.integrated_calibration_error,
+    calibration.mean_absolute_calibration_error,
+    calibration.root_mean_squared_calibration_error,
+    calibration.miscalibration_area,
+    calibration.debiased_calibration_error,
+)
+#: From here on fewer models are simulated for the floors of ence and uce.
+_MANY_ROWS = 20_000
+_RowScores = dict[str, Tensor | InputError]
 
 
 @dataclass(frozen=True)
@@ -30,17 +70,17 @@ class Measure:
     Parameters
     ----------
     name
-        As in ``METRICS``; for several levels with the level behind it.
+        As in ``METRICS``, followed by the level where there are several.
     kind
         accuracy, score, calibration, coverage or sharpness.
     value
-        The number; NaN where the law cannot give it.
+        The number; NaN where the distribution cannot give it.
     floor
-        Its mean for a perfectly calibrated model on as many rows, where that is known.
+        Its mean under perfect calibration on as many rows, where that is known.
     low, high
-        95 % of perfect models show a value in this range.
+        Its 95 % range under perfect calibration.
     p_value
-        Share of perfect models that show at least this value.
+        Probability of at least this value under perfect calibration.
     note
         Why there is no value.
     """
@@ -75,10 +115,10 @@ class Scorecard(Mapping[str, float]):
         The group that stands out most, with a p-value that knows of the search;
         ``None`` where no column makes two groups.
     distribution_calibration
-        Calibration given what was predicted; ``None`` for a law that has neither
+        Calibration given the prediction; ``None`` for distributions that have neither
         moments nor quantiles to group the rows by.
     curve
-        Promised and observed frequencies.
+        Nominal and observed frequencies.
     rows
         Scores, PIT values and target of each row, which a comparison resamples.
     """
@@ -135,10 +175,8 @@ class Scorecard(Mapping[str, float]):
             The other model's scorecard.
         confidence
             Of the intervals.
-        draws
-            Bootstrap samples.
-        seed
-            Of the resampling.
+        draws, seed
+            Bootstrap samples, and the seed of the resampling.
         """
         return compare_rows(
             self.rows, other.rows, confidence=confidence, draws=draws, seed=seed
@@ -146,17 +184,15 @@ class Scorecard(Mapping[str, float]):
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single rows, as plain dictionaries, lists and numbers."""
+        parts = asdict(replace(self, rows={}))
         return {
             "n": self.n,
-            "measures": {each.name: asdict(each) for each in self.measures},
-            "grid": _plain(self.grid),
-            "groups": {
-                key: [asdict(group) for group in groups]
-                for key, groups in self.groups.items()
-            },
-            "worst": _plain(self.worst),
-            "distribution_calibration": _plain(self.distribution_calibration),
-            "curve": {"promised": self.curve[0], "observed": self.curve[1]},
+            "measures": {part["name"]: part for part in parts["measures"]},
+            "grid": parts["grid"],
+            "groups": {key: list(groups) for key, groups in parts["groups"].items()},
+            "worst": parts["worst"],
+            "distribution_calibration": parts["distribution_calibration"],
+            "curve": {"nominal": self.curve[0], "observed": self.curve[1]},
         }
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -167,7 +203,7 @@ class Scorecard(Mapping[str, float]):
         """One row for each measure, indexed by its name."""
         import pandas as pd
 
-        table = pd.DataFrame([asdict(each) for each in self.measures])
+        table = pd.DataFrame([asdict(measure) for measure in self.measures])
         return table.set_index("name")
 
     def __rich__(self) -> "Table":
@@ -175,31 +211,24 @@ class Scorecard(Mapping[str, float]):
 
         table = Table(title=f"{self.n:,} rows", title_justify="left")
         table.add_column("measure", no_wrap=True)
-        table.add_column("value", justify="right")
-        table.add_column("perfect model", justify="right")
-        table.add_column("p-value", justify="right")
+        for title in ("value", "perfect calibration", "p-value"):
+            table.add_column(title, justify="right")
         kind = None
-        for each in self.measures:
-            if kind not in (None, each.kind):
+        for measure in self.measures:
+            if kind not in (None, measure.kind):
                 table.add_section()
-            kind = each.kind
-            table.add_row(each.name, *_cells(each))
+            kind = measure.kind
+            table.add_row(measure.name, *_cells(measure))
         table.caption = self.verdict()
         table.caption_justify = "left"
         return table
 
     def __str__(self) -> str:
-        from calibrant.metrics._render import as_text
-
-        return as_text(self)
-
-
-def _plain(part: "DataclassInstance | None") -> dict[str, Any] | None:
-    return None if part is None else asdict(part)
+        return plain_table(self)
 
 
 def _cells(measure: Measure) -> tuple[str, str, str]:
-    """Value, range of a perfect model and p-value as text."""
+    """Value, range under perfect calibration and p-value as text."""
     if math.isnan(measure.value):
         return "-", measure.note, ""
     span = ""
@@ -212,9 +241,233 @@ def _cells(measure: Measure) -> tuple[str, str, str]:
 def _without_nan(value: object) -> object:
     """Replace NaN and infinity, which JSON does not know, by None."""
     if isinstance(value, dict):
-        return {key: _without_nan(each) for key, each in value.items()}
+        return {key: _without_nan(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_nan(each) for each in value]
+        return [_without_nan(part) for part in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+@torch.no_grad()
+def evaluate(
+    distribution: Any,  # noqa: ANN401  (see the parameters)
+    y: ArrayLike,
+    *,
+    features: Mapping[str, Key] | ArrayLike | None = None,
+    groups: Mapping[str, Key] | Key | None = None,
+    seed: int = 0,
+) -> Scorecard:
+    """Measure accuracy, sharpness and calibration of held-out predictions.
+
+    Each calibration metric stands next to its expected value under perfect calibration
+    on as many rows. Rounded and capped targets are found and treated with randomized
+    PIT values, and samples by ranks. What a distribution cannot give (a density from
+    samples) is left out with a note.
+
+    Parameters
+    ----------
+    distribution
+        Predictions of shape ``(n,)``: ours, torch's, scipy's, ``(mean, std)``.
+    y
+        Held-out targets, shape ``(n,)``.
+    features
+        Columns to look within: a mapping or data frame of names to columns, or an
+        array ``(n, columns)``.
+    groups
+        Labels of the rows, or a mapping of names to labels.
+    seed
+        Of the randomized PIT values and the simulated p-values.
+
+    Returns
+    -------
+    Scorecard
+        Print it; or ``to_dict``, ``to_pandas``, ``to_json``, ``compare``.
+
+    Examples
+    --------
+    >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
+    >>> card = evaluate((torch.zeros(400), 0.5 * torch.ones(400)), noise)
+    >>> card["coverage_90"] < 0.7  # half the spread that it should have
+    True
+    >>> card.measure("calibration_error").p_value < 0.001
+    True
+    """
+    predictive, target = rows(distribution, y)
+    target = target.detach()
+    grid = material_grid(predictive, target)
+    generator = torch_generator(seed, target.device)
+    pit = calibration.pit_rows(
+        recorded_pit(predictive, target, grid, generator=generator)
+    )
+    scores = _scores_of_rows(predictive, target)
+    keys = _predicted_spread(predictive, target)
+    keys |= _columns(features, "feature") | _columns(groups, "group")
+    by_key = {name: calibration_by(pit, key) for name, key in keys.items()}
+    # All rows in one group say nothing that the whole card does not.
+    several = {name: key for name, key in keys.items() if len(by_key[name]) > 1}
+    nominal, observed = calibration.calibration_curve(pit)
+    return Scorecard(
+        n=len(target),
+        measures=(
+            *_accuracy_and_scores(predictive, target, scores),
+            *_calibration(predictive, target, pit, grid, seed),
+            *_sharpness(predictive),
+        ),
+        grid=grid,
+        groups=by_key,
+        worst=worst_group(pit, several, seed=seed) if several else None,
+        distribution_calibration=_given_prediction(predictive, target, pit, seed),
+        curve=(tuple(nominal.tolist()), tuple(observed.tolist())),
+        rows=_finite(scores)
+        | {"pit": pit.cpu().numpy(), "y": target.double().cpu().numpy()},
+    )
+
+
+def _accuracy_and_scores(
+    predictive: Distribution, target: Tensor, scores: _RowScores
+) -> Iterator[Measure]:
+    for metric in (accuracy.rmse, accuracy.mae, accuracy.r2, accuracy.bias):
+        compute = partial(metric, predictive, target)
+        yield _measure(metric.__name__, "accuracy", compute)
+    for name in ("nll", "crps", "interval_score"):
+        yield _measure(name, "score", partial(_mean, scores[name]))
+    values, note = dict.fromkeys(CrpsDecomposition._fields, math.nan), ""
+    try:
+        mean = _mean(scores["crps"])
+        values = crps_decomposition(predictive, target, mean_crps=mean)._asdict()
+    except InputError as error:
+        note = str(error)
+    for name, value in values.items():
+        yield Measure(f"crps_{name}", "score", value, note=note)
+
+
+def _calibration(
+    predictive: Distribution,
+    target: Tensor,
+    pit: Tensor,
+    grid: TargetGrid | None,
+    seed: int,
+) -> Iterator[Measure]:
+    """Each number next to its floor."""
+    n = len(target)
+    for of_pit in _OF_PIT:
+        floor = noise_floor(of_pit.__name__, n=n)
+        yield _next_to(of_pit.__name__, "calibration", of_pit(pit), floor)
+    yield from _spread_calibration(predictive, target, grid, seed)
+    # From the PIT values, so that it is right for rounded and capped targets too.
+    distance = (2 * pit - 1).abs()
+    for level in _COVERAGES:
+        share = float((distance <= level).double().mean())
+        floor = noise_floor("coverage", n=n, coverage=level)
+        yield _next_to(f"coverage_{100 * level:.0f}", "coverage", share, floor)
+
+
+def _spread_calibration(
+    predictive: Distribution, target: Tensor, grid: TargetGrid | None, seed: int
+) -> Iterator[Measure]:
+    """Variance against squared error."""
+    draws = 200 if len(target) <= _MANY_ROWS else 100
+    try:
+        floors = spread_noise_floors(
+            predictive, target, grid=grid, draws=draws, seed=seed
+        )
+    except InputError:  # no variance, no spread, no samples
+        floors = {}
+    for metric in (ence, uce):
+        name = metric.__name__
+        plain = _measure(name, "calibration", partial(metric, predictive, target))
+        if name in floors and not math.isnan(plain.value):
+            yield _next_to(name, "calibration", plain.value, floors[name])
+        else:
+            yield plain
+
+
+def _sharpness(predictive: Distribution) -> Iterator[Measure]:
+    for level in _COVERAGES:
+        width = partial(calibration.mean_width, predictive, level=level)
+        yield _measure(f"width_{100 * level:.0f}", "sharpness", width)
+    for metric in (accuracy.sharpness, accuracy.mean_stddev, accuracy.dispersion):
+        yield _measure(metric.__name__, "sharpness", partial(metric, predictive))
+
+
+def _measure(name: str, kind: str, compute: Callable[[], float]) -> Measure:
+    """A value, or NaN with the reason why the distribution cannot give it."""
+    try:
+        return Measure(name, kind, compute())
+    except InputError as error:  # no density, no mean, no variance
+        return Measure(name, kind, math.nan, note=str(error))
+
+
+def _next_to(name: str, kind: str, value: float, floor: NoiseFloor) -> Measure:
+    """A value with what perfect calibration shows."""
+    p_value = floor.p_value(value)
+    return Measure(name, kind, value, floor.expectation, floor.low, floor.high, p_value)
+
+
+def _scores_of_rows(predictive: Distribution, target: Tensor) -> _RowScores:
+    """The scores of each row, or why the distribution cannot give them."""
+    table: _RowScores = {}
+    for name in _ROW_SCORES:
+        try:
+            table[name] = no_nan(SCORES[name](predictive, target)).double()
+        except InputError as error:
+            table[name] = error
+    return table
+
+
+def _mean(values: Tensor | InputError) -> float:
+    if isinstance(values, InputError):
+        raise values
+    return float(values.mean())
+
+
+def _finite(scores: _RowScores) -> dict[str, npt.NDArray[np.floating]]:
+    """The scores that can be compared."""
+    return {
+        name: values.cpu().numpy()
+        for name, values in scores.items()
+        if isinstance(values, Tensor) and bool(values.isfinite().all())
+    }
+
+
+def _predicted_spread(predictive: Distribution, target: Tensor) -> dict[str, Key]:
+    """The column that all predictions make that have moments or quantiles."""
+    try:
+        spread = center_and_spread(predictive, target)[1]
+        return {"predicted spread": spread.cpu().numpy()}
+    except InputError:
+        return {}
+
+
+def _given_prediction(
+    predictive: Distribution, target: Tensor, pit: Tensor, seed: int
+) -> DistributionCalibration | None:
+    try:
+        return distribution_calibration(predictive, target, seed=seed, pit=pit)
+    except InputError:  # neither moments nor quantiles
+        return None
+
+
+def _columns(
+    columns: Mapping[str, Key] | ArrayLike | Key | None, name: str
+) -> dict[str, Key]:
+    """Columns by name, from a mapping, a data frame or an array."""
+    if columns is None:
+        return {}
+    if isinstance(columns, Mapping):
+        return dict(columns)
+    names = getattr(columns, "columns", None)
+    if names is not None:  # a data frame, of whichever library
+        frame: Any = columns
+        return {str(column): frame[column] for column in names}
+    table = columns.detach().cpu() if isinstance(columns, Tensor) else columns
+    array = np.asarray(table)
+    if array.ndim == 1:
+        return {name: array}
+    if array.ndim != 2:
+        raise InputError(
+            f"{name}s must be columns by name or an array (n, columns), got an array "
+            f"of shape {array.shape}."
+        )
+    return {f"{name} {i}": column for i, column in enumerate(array.T)}

@@ -1,7 +1,7 @@
 """Metrics over batches and ranks, as torchmetrics (the extra ``metrics``).
 
 Each keeps a few sums, no list of predictions, so that its state does not grow with the
-data and ranks are merged by adding. Results are those of the one-shot functions.
+data and ranks are merged by adding. Results equal those of the one-shot functions.
 """
 
 import zlib
@@ -11,20 +11,25 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.metrics._counts import torch_generator
-from calibrant.metrics._levels import (
+from calibrant.metrics.calibration import (
     Kind,
     Levels,
+    Reduction,
     count_at_most,
+    covered,
     fold,
+    nominal_levels,
     pit_rows,
-    promised_levels,
+    reduce_gaps,
 )
-from calibrant.metrics._rows import no_nan, rows
-from calibrant.metrics.calibration import Reduction, reduce_gaps
-from calibrant.metrics.coverage import covered
-from calibrant.metrics.pit import TargetGrid, pit_values, recorded_pit
+from calibrant.metrics.pit import (
+    TargetGrid,
+    no_nan,
+    pit_values,
+    recorded_pit,
+    rows,
+    torch_generator,
+)
 from calibrant.scores import Prediction, crps, nll
 
 try:
@@ -44,30 +49,37 @@ __all__ = [
 
 
 class _Streaming(Metric):
-    """Count rows; final classes add the sums that they need."""
+    """A sum over rows, of shape ``size``, and their number."""
 
     higher_is_better: bool | None = False
     is_differentiable = False
     full_state_update = False
 
+    total: Tensor
     rows_seen: Tensor
 
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401  (torchmetrics' own)
+    def __init__(self, *size: int, **options: Any) -> None:  # noqa: ANN401
         super().__init__(**options)
+        zero = torch.zeros(size, dtype=torch.float64)
+        self.add_state("total", zero, dist_reduce_fx="sum")
         self.add_state("rows_seen", torch.tensor(0), dist_reduce_fx="sum")
 
-    def _share(self, total: Tensor) -> Tensor:
-        """Divide by the number of rows, in float64."""
+    def _add(self, total: Tensor, count: int) -> None:
+        self.total += total.double().to(self.total.device)
+        self.rows_seen += count
+
+    def compute(self) -> Tensor:
+        """Return the mean over all rows so far, shape ``()``."""
         if self.rows_seen == 0:
             raise InputError("nothing to compute: call update(distribution, y) first.")
-        return total.double() / self.rows_seen
+        return self.total / self.rows_seen
 
 
 class StreamingCalibrationError(_Streaming):
     """Calibration error over batches, equal to ``calibration_error`` of all PIT values.
 
     A batch is too small to tell whether targets are rounded: without ``grid`` they are
-    taken as they are, and then even a perfect model shows an error, which
+    taken as they are, and then even a perfectly calibrated model shows an error, which
     ``METRICS["calibration_error"]`` and ``evaluate`` do not count. Samples give ranks,
     as in :func:`~calibrant.metrics.pit.pit_values`.
 
@@ -91,7 +103,6 @@ class StreamingCalibrationError(_Streaming):
     0.0
     """
 
-    counts: Tensor
     levels: Tensor
 
     def __init__(
@@ -103,41 +114,33 @@ class StreamingCalibrationError(_Streaming):
         grid: TargetGrid | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
-        super().__init__(**options)
-        promised = promised_levels(levels)
-        reduce_gaps(promised, reduction)  # refuse bad options now, not after an epoch
-        fold(promised, kind)
+        nominal = nominal_levels(levels)
+        reduce_gaps(nominal, reduction)  # refuse bad options now, not after an epoch
+        fold(nominal, kind)
+        super().__init__(len(nominal), **options)
         self.reduction: Reduction = reduction
         self.kind: Kind = kind
         self.grid = grid
-        self.levels = promised
-        zero = torch.zeros(len(promised), dtype=torch.int64)
-        self.add_state("counts", zero, dist_reduce_fx="sum")
+        self.levels = nominal
 
     @torch.no_grad()
     def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of laws and targets of shape ``(n,)``."""
-        law, target = rows(distribution, y)
-        pit = _batch_pit(law, target, self.grid)
+        """Add a batch of predictions and targets of shape ``(n,)``."""
+        predictive, target = rows(distribution, y)
+        # The random numbers of a batch are those of no other batch or rank.
+        seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
+        generator = torch_generator(seed, target.device)
+        if self.grid is None:
+            pit = recorded_pit(predictive, target, None, generator=generator)
+        else:
+            pit = pit_values(predictive, target, grid=self.grid, generator=generator)
         values = fold(pit_rows(pit), self.kind)
-        self.counts += count_at_most(values, self.levels).to(self.counts.device)
-        self.rows_seen += len(values)
+        self._add(count_at_most(values, self.levels), len(values))
 
     def compute(self) -> Tensor:
         """Return the error of all rows so far, shape ``()``."""
-        observed = self._share(self.counts)
+        observed = super().compute()
         return reduce_gaps(self.levels.to(observed) - observed, self.reduction)
-
-
-def _batch_pit(
-    law: AbstractDistribution, target: Tensor, grid: TargetGrid | None
-) -> Tensor:
-    """PIT values of a batch, whose random numbers no other batch or rank repeats."""
-    seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
-    generator = torch_generator(seed, target.device)
-    if grid is None:
-        return recorded_pit(law, target, None, generator=generator)
-    return pit_values(law, target, grid=grid, generator=generator)
 
 
 class StreamingCoverage(_Streaming):
@@ -162,50 +165,19 @@ class StreamingCoverage(_Streaming):
     """
 
     higher_is_better = None
-    inside: Tensor
 
-    def __init__(
-        self,
-        *,
-        level: float = 0.9,
-        **options: Any,  # noqa: ANN401
-    ) -> None:
+    def __init__(self, *, level: float = 0.9, **options: Any) -> None:  # noqa: ANN401
         super().__init__(**options)
         self.level = check_between(level, 0, 1, name="level")
-        self.add_state("inside", torch.tensor(0), dist_reduce_fx="sum")
 
     @torch.no_grad()
     def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of laws and targets of shape ``(n,)``."""
-        law, target = rows(distribution, y)
-        self.inside += covered(law, target, self.level).sum().to(self.inside.device)
-        self.rows_seen += len(target)
-
-    def compute(self) -> Tensor:
-        """Return the share of all rows so far that were covered, shape ``()``."""
-        return self._share(self.inside)
+        """Add a batch of predictions and targets of shape ``(n,)``."""
+        predictive, target = rows(distribution, y)
+        self._add(covered(predictive, target, self.level).sum(), len(target))
 
 
-class _StreamingMean(_Streaming):
-    """Mean of a score; the sum is kept in float64."""
-
-    total: Tensor
-
-    def __init__(self, **options: Any) -> None:  # noqa: ANN401
-        super().__init__(**options)
-        zero = torch.tensor(0.0, dtype=torch.float64)
-        self.add_state("total", zero, dist_reduce_fx="sum")
-
-    def _add(self, each: Tensor) -> None:
-        self.total += no_nan(each).double().sum().to(self.total.device)
-        self.rows_seen += len(each)
-
-    def compute(self) -> Tensor:
-        """Return the mean over all rows so far, shape ``()``."""
-        return self._share(self.total)
-
-
-class StreamingCRPS(_StreamingMean):
+class StreamingCRPS(_Streaming):
     """Mean CRPS over batches, equal to that of all rows.
 
     Examples
@@ -219,11 +191,12 @@ class StreamingCRPS(_StreamingMean):
 
     @torch.no_grad()
     def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of laws and targets of shape ``(n,)``."""
-        self._add(crps(*rows(distribution, y)))
+        """Add a batch of predictions and targets of shape ``(n,)``."""
+        values = no_nan(crps(*rows(distribution, y)))
+        self._add(values.double().sum(), len(values))
 
 
-class StreamingNLL(_StreamingMean):
+class StreamingNLL(_Streaming):
     """Mean negative log-likelihood over batches, in the units of the target.
 
     Examples
@@ -237,5 +210,6 @@ class StreamingNLL(_StreamingMean):
 
     @torch.no_grad()
     def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of laws and targets of shape ``(n,)``."""
-        self._add(nll(*rows(distribution, y)))
+        """Add a batch of predictions and targets of shape ``(n,)``."""
+        values = no_nan(nll(*rows(distribution, y)))
+        self._add(values.double().sum(), len(values))

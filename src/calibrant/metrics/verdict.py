@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.stats import binom, norm
 
-from calibrant.metrics.bands import coverage_range, rows_for_coverage
-from calibrant.metrics.conditional import GroupCalibration, WorstGroup
+from calibrant.metrics.floors import coverage_range, rows_for_coverage
+from calibrant.metrics.groups import GroupCalibration, WorstGroup
+from calibrant.text import counted, name, percent, span
 
 if TYPE_CHECKING:
     from calibrant.metrics.scorecard import Scorecard
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 Status = Literal["trusted", "uneven", "narrow", "wide", "shifted", "misshapen", "few"]
-#: Overall shares of perfect models that are told of signs of a fault, and of a fault.
+#: Overall shares of perfectly calibrated models with signs of a fault, and with one.
 CHANCE, SURE = 0.1, 0.02
 #: With fewer rows the observed coverage may be off by ten points by chance alone.
 FEWEST_ROWS = rows_for_coverage(0.9, 0.1)
@@ -40,7 +41,6 @@ _MATERIAL_GAP = 0.02
 #: Beside a fault of one interval, the other is off by less than this part of it: what
 #: is wrong is more than a factor of all widths.
 _OTHER = 1 / 3
-_LONGEST_NAME = 48
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,20 @@ class Diagnosis:
         Levels in percent (50, 90) whose coverage has a fault over all rows; a sure one
         if any fault is sure.
     lean
-        Mean PIT value minus 1/2, in standard deviations of a perfect model: above 0
-        where targets lie higher than predicted.
+        Mean PIT value minus 1/2, in its standard deviations under perfect calibration:
+        above 0 where targets lie higher than predicted.
     reach
         Mean of ``|2 PIT - 1|`` minus 1/2, in the same units: above 0 where targets lie
         further out than predicted.
     seen
         Whether chance alone does not explain what is seen over all rows.
     gap
-        Root mean squared gap between nominal and observed frequency, without what
-        chance does.
+        Root mean squared gap between nominal and observed frequency, less its expected
+        value under perfect calibration.
     group
         The worst group, if it has a fault.
     chance
-        At most this share of perfect models shows as much over all rows.
+        Upper bound of the p-value over all rows.
     """
 
     status: Status
@@ -87,32 +87,30 @@ class Diagnosis:
 
     @property
     def sure(self) -> bool:
-        """Whether hardly any perfect model shows what was found."""
+        """Whether chance is an unlikely explanation (p < 0.02)."""
         return self.status == "uneven" or self.chance < SURE
 
 
 def diagnose(card: "Scorecard") -> Diagnosis:
     r"""Decide on a status, by significance and by size.
 
-    Four numbers are tested over all rows against what a perfect model shows on as many:
+    Four numbers are tested over all rows against perfect calibration:
 
-    1. the coverage of the 90 % intervals (exact binomial; a fault is *seen* outside the
-       range of 95 % of perfect models, which stands beside the coverage),
+    1. the coverage of the 90 % intervals (exact binomial; a fault is *seen* outside its
+       95 % range under perfect calibration),
     2. the coverage of the 50 % intervals (exact binomial),
     3. the mean PIT value (normal, variance :math:`1 / 12 n`),
     4. the calibration error (simulated),
 
-    the last three at :math:`0.05 / 3` each. By Bonferroni at most 10 % of perfect
-    models show any of it, and are told of *signs* of a fault; at a fifth of these
-    levels the fault is *sure* and called one, which at most 2 % of perfect models are
-    told.
+    the last three at :math:`0.05 / 3` each. By Bonferroni at most 10 % of perfectly
+    calibrated models show *signs* of a fault; at a fifth of these levels the fault is
+    *sure*, which happens to at most 2 % of them.
 
     A fault also has to matter: the 90 % coverage is off by more than 2 points, the 50 %
     coverage by more than 3, the mean PIT value or the gap between nominal and observed
-    frequency (root mean square, less what chance does) by more than 0.02. That is a
-    width that is off by 6 to 7 %, or a shift by 0.07 predicted standard deviations.
-    What is seen and smaller changes no decision, and leaves the status as it is. A
-    fault is
+    frequency (root mean square, less its expected value) by more than 0.02. That is a
+    width that is off by 6 to 7 %, or a bias of 0.07 predicted standard deviations.
+    Smaller faults leave the status as it is. A fault is
 
     - ``misshapen`` if the mean PIT value and the tails beyond the 90 % intervals lean
       to different sides,
@@ -123,8 +121,8 @@ def diagnose(card: "Scorecard") -> Diagnosis:
     - ``misshapen`` otherwise.
 
     Without one the status is ``few`` below 30 rows, ``uneven`` if the worst group has
-    a fault that matters by the same sizes and that at most 2 % of perfect models show
-    in any group (see :func:`group_chance`), and else ``trusted``.
+    a fault that matters by the same sizes and that at most 2 % of perfectly calibrated
+    models show in any group (see :func:`group_chance`), and else ``trusted``.
 
     Parameters
     ----------
@@ -133,7 +131,7 @@ def diagnose(card: "Scorecard") -> Diagnosis:
 
     Examples
     --------
-    >>> from calibrant.metrics.evaluate import evaluate
+    >>> from calibrant.metrics.scorecard import evaluate
     >>> y = np.linspace(-2, 2, 200)
     >>> diagnose(evaluate((np.zeros(200), np.full(200, 0.2)), y)).status
     'narrow'
@@ -192,7 +190,7 @@ def _gap(error: float, floor: float, levels: int) -> float:
 def _is_skewed(card: "Scorecard", lean: float) -> bool:
     """Whether the rows beyond the 90 % intervals lean to the other side than all do.
 
-    Not if both sides hold twice what they should: then the width is what matters.
+    Not if both sides have twice what they should: then the width is what matters.
     """
     below, above = _beyond(card)
     if min(below, above) > 0.1:
@@ -230,11 +228,11 @@ def _group_fault(card: "Scorecard") -> WorstGroup | None:
 
 
 def group_chance(worst: WorstGroup) -> float:
-    """At most this share of perfect models has so bad a group, of all that were tested.
+    """Upper bound of the p-value of so bad a group among all that were tested.
 
     Twice the smaller of two p-values that know of the search: of the calibration error,
-    and of the 90 % coverage (exact binomial, Bonferroni), which sees narrow intervals
-    in a small group first.
+    and of the 90 % coverage (exact binomial, Bonferroni), which is more sensitive to
+    narrow intervals in a small group.
     """
     group = worst.group
     coverage = worst.tested * _tail(90, group.coverage_90, group.rows)
@@ -243,21 +241,21 @@ def group_chance(worst: WorstGroup) -> float:
 
 def _group_facts(group: GroupCalibration) -> list[str]:
     """What is off in a group, by what chance explains and by its size."""
-    rows, facts = _rows(group.rows), []
+    rows, facts = counted(group.rows), []
     coverages = {90: group.coverage_90, 50: group.coverage_50}
     for level, value in coverages.items():
         low, high = coverage_range(level / 100, group.rows)
         if not low <= value <= high and _matters(level, value):
             facts.append(
-                f"the {level} % intervals covered {_percent(value)} of {rows} there "
-                f"(a perfect model: {_span(low, high)})"
+                f"the {level} % intervals covered {percent(value)} of {rows} there "
+                f"(perfectly calibrated: {span(low, high)})"
             )
     low, high = coverage_range(0.5, group.rows)
     if not low <= group.below_median <= high and _matters(50, group.below_median):
         side = "below" if group.below_median > high else "above"
         share = max(group.below_median, 1 - group.below_median)
         facts.append(
-            f"{_percent(share)} of the targets of {rows} there lie {side} the "
+            f"{percent(share)} of the targets of {rows} there lie {side} the "
             "predicted median, where half of them should"
         )
     return facts
@@ -267,15 +265,15 @@ def fault_words(group: GroupCalibration) -> str:
     """Say what is wrong in a group: a coverage, the place, or only the error."""
     ratio = group.calibration_error / group.floor
     error = (
-        f"the calibration error of {_rows(group.rows)} there is {ratio:.1f} times what "
-        "a perfect model shows"
+        f"the calibration error of {counted(group.rows)} there is {ratio:.1f} times "
+        "its expected value under perfect calibration"
     )
     return next(iter([*_group_facts(group), error]))
 
 
 def place_words(worst: WorstGroup) -> str:
     """Say which rows the worst group is made of."""
-    key, label = (_name(text) for text in (worst.key, worst.group.label))
+    key, label = (name(text, longest=48) for text in (worst.key, worst.group.label))
     return f"“{key}” is {label}"
 
 
@@ -293,12 +291,12 @@ def coverage_sentence(
     which
         What one of the rows is called.
     """
-    value, span = card["coverage_90"], _span(*coverage_range(0.9, card.n))
+    value, expected = card["coverage_90"], span(*coverage_range(0.9, card.n))
     if card.grid is not None:
         whose = f"Counting each target by the share of its step, {whose.lower()}"
     return (
-        f"{whose} 90 % intervals covered {_percent(value)} of {_rows(card.n, which)}; "
-        f"a perfect model would show {span}."
+        f"{whose} 90 % intervals covered {percent(value)} of {counted(card.n, which)}; "
+        f"a perfectly calibrated model would cover {expected}."
     )
 
 
@@ -309,8 +307,8 @@ def verdict_words(card: "Scorecard") -> str:
         what = _FAULTS[found.status](card, found)
         if not found.sure:
             words = (
-                f"Perhaps {what}. But up to {_percent(found.chance)} of perfect models "
-                "look as bad as this by chance."
+                f"Perhaps {what}. But up to {percent(found.chance)} of perfectly "
+                "calibrated models look as bad as this by chance."
             )
         else:
             words = f"{what[0].upper()}{what[1:]}."
@@ -318,14 +316,14 @@ def verdict_words(card: "Scorecard") -> str:
                 words += " Do not rely on them as they are."
     elif found.status == "uneven" and found.group is not None:  # it has one
         words = (
-            f"Over all rows no fault {'that matters ' if found.seen else ''}can be "
-            f"seen, but where {place_words(found.group)}, "
+            f"Over all rows there is no {'material ' if found.seen else ''}fault, but "
+            f"where {place_words(found.group)}, "
             f"{fault_words(found.group.group)}."
         )
     elif found.status == "few":
         words = (
-            "Nothing speaks against the intervals, but so few rows cannot tell good "
-            "ones from bad ones."
+            "There is no sign of a fault, but so few rows cannot tell good intervals "
+            "from bad ones."
         )
     elif found.seen:
         gaps = [
@@ -333,12 +331,12 @@ def verdict_words(card: "Scorecard") -> str:
             for level in (90, 50)
         ]
         words = (
-            "The intervals can be trusted: a fault can be seen, but it is too small to "
-            f"change a decision (the 90 % coverage is off by {gaps[0]} points, the "
-            f"50 % coverage by {gaps[1]})."
+            "The intervals can be trusted: there is a significant fault, but it is "
+            "too small to change a decision (the 90 % coverage is off by "
+            f"{gaps[0]} points, the 50 % coverage by {gaps[1]})."
         )
     else:
-        words = "No fault can be seen: the intervals can be trusted as they are."
+        words = "No sign of a fault: the intervals can be trusted as they are."
     if card.grid is not None:
         words += (
             f" The target is {card.grid.describe()}, so each one counts by the share "
@@ -360,8 +358,8 @@ def _wide(card: "Scorecard", found: Diagnosis) -> str:
     if 90 not in found.off:
         return _only_50(card, "wide")
     return (
-        f"{_which(found)} are too wide: they are safe, but they say less than they "
-        "could"
+        f"{_which(found)} are too wide: they are safe, but less informative "
+        "than they could be"
     )
 
 
@@ -373,14 +371,14 @@ def _only_50(card: "Scorecard", how: str) -> str:
     words = f"the 50 % intervals are too {how}: they {_covered(card, 50)}"
     low, high = coverage_range(0.9, card.n)
     if low <= card["coverage_90"] <= high or not _matters(90, card["coverage_90"]):
-        words += ". No fault that matters can be seen in the 90 % intervals"
+        words += ". The 90 % intervals show no material fault"
     return words
 
 
 def _covered(card: "Scorecard", level: int) -> str:
-    span = _span(*coverage_range(level / 100, card.n))
+    expected = span(*coverage_range(level / 100, card.n))
     value = card[f"coverage_{level}"]
-    return f"covered {_percent(value)} (a perfect model: {span})"
+    return f"covered {percent(value)} (perfectly calibrated: {expected})"
 
 
 def _shifted(card: "Scorecard", found: Diagnosis) -> str:
@@ -388,8 +386,8 @@ def _shifted(card: "Scorecard", found: Diagnosis) -> str:
     low = found.lean > 0
     side, share = ("above", 1 - below) if low else ("below", below)
     return (
-        f"the predictions are shifted, too {'low' if low else 'high'}: "
-        f"{_percent(share)} of the targets lie {side} the predicted median, where half "
+        f"the predictions are biased, too {'low' if low else 'high'}: "
+        f"{percent(share)} of the targets lie {side} the predicted median, where half "
         "of them should"
     )
 
@@ -402,13 +400,13 @@ def _misshapen(card: "Scorecard", found: Diagnosis) -> str:
     if _is_skewed(card, found.lean):
         below, above = _beyond(card)
         return (
-            f"{start}: {_percent(below)} of the targets lie below the 90 % intervals "
-            f"and {_percent(above)} above, where {_percent(0.05)} should"
+            f"{start}: {percent(below)} of the targets lie below the 90 % intervals "
+            f"and {percent(above)} above, where {percent(0.05)} should"
         )
     nominal, observed = (np.asarray(part) for part in card.curve)
     worst = int(np.abs(observed - nominal).argmax())
     return (
-        f"{start}: {_percent(float(observed[worst]))} of the targets lie below the "
+        f"{start}: {percent(float(observed[worst]))} of the targets lie below the "
         f"predicted {100 * nominal[worst]:g} % quantile"
     )
 
@@ -419,26 +417,3 @@ _FAULTS = {
     "shifted": _shifted,
     "misshapen": _misshapen,
 }
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _span(low: float, high: float) -> str:
-    return f"{100 * low:.1f} to {100 * high:.1f} %"
-
-
-def _rows(count: int, singular: str = "row") -> str:
-    return f"{count:,} {singular}{'' if count == 1 else 's'}"
-
-
-def _name(text: str) -> str:
-    """A name that can stand in a sentence: printable, on one line, cut if long."""
-    line = " ".join(text.split())
-    bad = "\N{REPLACEMENT CHARACTER}"
-    line = "".join(mark if mark.isprintable() else bad for mark in line)
-    if len(line) <= _LONGEST_NAME:
-        return line
-    half = _LONGEST_NAME // 2
-    return f"{line[:half]}\N{HORIZONTAL ELLIPSIS}{line[1 - half :]}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from calibrant.files import replace_file
-from calibrant.metrics.bands import calibration_band
+from calibrant.metrics.floors import calibration_band
 from calibrant.paper.ledger import LEVELS
 from calibrant.paper.settings import (
     Setting,
@@ -16,7 +16,7 @@ from calibrant.paper.settings import (
     settings,
 )
 from calibrant.paper.statistics import ArmResults, Number, Results
-from calibrant.plots._style import COLORS, GRAY, finish
+from calibrant.plots import COLORS, GRAY, finish
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

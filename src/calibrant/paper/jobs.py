@@ -32,11 +32,11 @@ from calibrant.estimators.folds import SerialDependenceWarning
 from calibrant.estimators.regressor import CalibratedRegressor
 from calibrant.metrics.calibration import (
     calibration_error,
+    coverage,
     expected_calibration_error,
     paper_calibration_error,
 )
-from calibrant.metrics.conditional import calibration_by
-from calibrant.metrics.coverage import coverage
+from calibrant.metrics.groups import calibration_by
 from calibrant.metrics.pit import detect_grid, recorded_pit
 from calibrant.paper.ledger import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.paper.plan import CONDITIONAL

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from calibrant._version import __version__
-from calibrant.metrics.bands import calibration_band
+from calibrant.metrics.floors import calibration_band
 from calibrant.paper.claims import Verdict
 from calibrant.paper.grid import Grid
 from calibrant.paper.ledger import LEVELS, NO_REGULARIZER, Record

@@ -1,1 +1,0 @@
-"""The report on a person's own data: one page, made of plain contents."""
