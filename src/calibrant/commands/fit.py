@@ -236,7 +236,7 @@ def fit_table(
     >>> table = {"x": x, "kind": ["a", "b"] * 100, "y": x + 0.1 * noise}
     >>> done = fit_table(table, target="y", epochs=5, progress=False)
     >>> print(done.words())
-    Your 90 % intervals covered ... % of 40 unseen rows; a perfect model would show ...
+    Your 90 % intervals covered ... % of 40 unseen rows; a perfectly calibrated ...
     >>> [column.kind for column in done.columns]
     ['number', 'category', 'target']
     """

@@ -428,8 +428,9 @@ def judgment(card: Scorecard, *, which: str = "unseen row") -> str:
     >>> noise = torch.randn(400, generator=torch.Generator().manual_seed(0))
     >>> card = evaluate((torch.zeros(400), torch.ones(400)), noise)
     >>> print(judgment(card))
-    Your 90 % intervals covered 92.5 % of 400 unseen rows; a perfect model would show \
-87.0 to 92.8 %. No fault can be seen: the intervals can be trusted as they are.
+    Your 90 % intervals covered 92.5 % of 400 unseen rows; a perfectly calibrated \
+model would cover 87.0 to 92.8 %. No sign of a fault: the intervals can be trusted as \
+they are.
     """
     sentence = coverage_sentence(card, whose="Your", which=which)
     return f"{sentence} {verdict_words(card)}"
