@@ -291,6 +291,11 @@ class Design:
         """Members in the pool of a row."""
         return len(self.rows) if self.unseen is None else len(self.unseen)
 
+    @property
+    def inverse_size(self) -> float:
+        """One over the number of all members, which are served."""
+        return 1 / len(self.rows)
+
     def weights(self, chosen: tuple[int, ...]) -> np.ndarray | None:
         """Weights of all members ``(members, n)`` in pools of some unseen ones."""
         if self.unseen is None:

@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -29,6 +30,7 @@ from calibrant.estimators.base import (
     read_table,
     seed_from,
 )
+from calibrant.estimators.families import Blend, BoostedTrees, Designs, fit_trees
 from calibrant.estimators.folds import (
     Blocks,
     Column,
@@ -37,13 +39,7 @@ from calibrant.estimators.folds import (
     warn_of_order,
 )
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
-from calibrant.estimators.pool import (
-    Pool,
-    fit_map,
-    fresh_recalibrator,
-    stacked_normal,
-    usual_disagreement,
-)
+from calibrant.estimators.pool import fit_map, fresh_recalibrator
 from calibrant.estimators.strength import StrengthPath, Trained, sweep
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
@@ -94,13 +90,15 @@ _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
 # Fewer rows say next to nothing about the shape of a map.
 _FEWEST_NEW = 20
+# Of boosted trees: folds at most, and rows that they need.
+_TREE_FOLDS, _FEWEST_GROWN = 5, 100
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model: members, and the correction of their pooled distribution."""
+    """A model: families of members, and the correction of their distribution."""
 
-    members: Networks
+    members: Blend
     recalibrator: Recalibrator | None
     bounds: tuple[float, float] | None = None  # where it has mass of its own, last
 
@@ -113,24 +111,30 @@ class Fitted:
 
 
 class CalibratedRegressor(DistributionRegressor):
-    r"""Neural regression with calibrated predictive distributions, for scikit-learn.
+    r"""Regression with calibrated predictive distributions, for scikit-learn.
 
-    The rows are cut into ``folds``, ``members`` times, and each of many small networks
-    learns without one fold of one partition. So each row has ``members`` networks that
-    have not seen it; their pool is the row's out-of-fold distribution. One map is
-    learned from the PIT values of all of these, extrapolated to the larger pool that is
-    served, and the prediction is that map over the pool of all ``members * folds``
-    networks. All learn for the number of epochs with the best CRPS of these pools.
+    Networks and boosted trees learn from overlapping parts of the rows: the rows are
+    cut into ``folds``, ``members`` times, and each network learns without one fold of
+    one partition. So each row has ``members`` networks that have not seen it; their
+    pool is the row's out-of-fold distribution. Boosted trees are pooled in the same
+    way, and the two pools are blended with the share that has the best CRPS on unseen
+    rows; a family that does not help by 1 % is dropped. One map is learned from the PIT
+    values of all out-of-fold distributions, extrapolated to the larger pool that is
+    served, and the prediction is that map over the blend of all members.
 
     Parameters
     ----------
+    learners
+        Families of members: ``"network"``, ``"boosting"`` (trees that LightGBM grows,
+        with a mean and a spread), or both. Trees join from 100 rows on, with the
+        normal head and ``distribution="pooled"``, where a map has unseen rows.
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
         distribution of the standardized target (ours, torch's, or ``(mean, std)``).
     members
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
-        so that ``members * folds`` are trained.
+        so that ``members * folds`` are trained. As many tree models have not seen it.
     hidden
         Units of each hidden layer.
     head
@@ -166,7 +170,7 @@ class CalibratedRegressor(DistributionRegressor):
         no member learns from), ``"train"`` (the paper's, too narrow), or None.
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
-        Of each partition of ``"out_of_fold"``.
+        Of each partition of ``"out_of_fold"``, for trees at most 5.
     epochs
         Passes over the rows at most. ``"auto"``: 120, for members that learn from more
         than 50,000 rows fewer in proportion, and at least 24.
@@ -257,20 +261,21 @@ class CalibratedRegressor(DistributionRegressor):
     def __init__(
         self,
         *,
+        learners: Sequence[str] = ("network", "boosting"),
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
-        members: int = 5,
+        members: int = 4,
         hidden: Sequence[int] = (64, 64),
         head: str | Head = "gaussian",
         bins: int = 16,
         distribution: Literal["pooled", "mixture", "moment_matched"] = "pooled",
         target_transform: str | TargetTransform | None = None,
         bounds: tuple[float | None, float | None] | None = None,
-        loss: str | Score = "nll",
+        loss: str | Score = "crps",
         regularizer: str | Regularizer = "cumulative_kl",
         strength: float | Literal["auto"] = 0.0,
         recalibrator: str | Recalibrator | None = "auto",
         recalibrate_on: str | None = "auto",
-        folds: int = 5,
+        folds: int = 10,
         epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
@@ -281,6 +286,7 @@ class CalibratedRegressor(DistributionRegressor):
         random_state: int | np.random.RandomState | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.learners = learners
         self.network = network
         self.members = members
         self.hidden = hidden
@@ -335,11 +341,13 @@ class CalibratedRegressor(DistributionRegressor):
         """
         ensemble = network == "deep_ensemble"
         model = cls(
+            learners=("network",),
             network=network,
             members=5 if ensemble else 1,
             hidden=(128, 128),
             bins=0,
             distribution="moment_matched",
+            loss="nll",
             strength=strength,
             recalibrator=None,
             recalibrate_on=None,
@@ -430,32 +438,83 @@ class CalibratedRegressor(DistributionRegressor):
         seed = seed_from(self.random_state)
         if self.distributed:
             seed = _common_seed(self, table, seed)
-        design = self._design(table, self._strategy(len(table.y)), seed)
+        strategy = self._strategy(len(table.y))
+        design = self._design(table, strategy, seed)
+
+        architecture = self.architecture()
+        transform, cut = architecture.fitted_transform(table.y), table.bounds
+        cut = None if table.on_bounds else cut
+
+        def targets(table: Table) -> Array:
+            if transform is None:
+                return table.y
+            moved: Array = transform.forward(torch.from_numpy(table.y)).numpy()
+            return moved
+
+        def blend(*families: Networks | BoostedTrees) -> Blend:
+            return Blend(families, self.distribution, transform, cut)
 
         def train(strength: float, table: Table, design: Design) -> Trained:
             most = max(len(rows) for rows in design.rows)
             members, histories = fit_networks(
                 table,
                 design,
-                self.architecture(),
+                architecture,
                 self.recipe(strength, most),
                 seed=seed,
                 validation_share=settings["validation_share"],
                 device=training_device(self),
+                targets=targets(table),
                 distributed=self.distributed,
                 callbacks=callbacks,
                 progress=progress,
                 title=f"strength {strength:g}",
             )
-            return members, histories, _pool_of(members, design, table)
+            pool = blend(members).pool(table.x, table.y, [design], grid=table.grid)
+            return members, histories, pool
 
-        trained, strength, path = self._chosen(table, design, train, seed)
-        members, histories, pool = trained
-        if any(history.interrupted and not history.loss for history in histories):
-            raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        families: list[Networks | BoostedTrees] = []
+        designs, histories, path = [], [], None
+        strength = 0.0 if self.strength == "auto" else float(self.strength)
+        learners = self._learners(table, design)
+        if "network" in learners:
+            trained, strength, path = self._chosen(table, design, train, seed)
+            networks, histories, pool = trained
+            families, designs = [networks], [design]
+            if any(history.interrupted and not history.loss for history in histories):
+                raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        interrupted = any(history.interrupted for history in histories)
+        if "boosting" in learners and not interrupted:
+            own = self._design(table, strategy, seed, folds=min(self.folds, _TREE_FOLDS))
+            try:
+                trees = fit_trees(
+                    table.x,
+                    targets(table),
+                    table.weights,
+                    own,
+                    strength=strength,
+                    seed=seed,
+                    progress=progress,
+                )
+                families, designs = [*families, trees], [*designs, own]
+            except KeyboardInterrupt:
+                interrupted = True  # the networks are whole, if there are any
+                if not families:
+                    raise
+        members = blend(*families)
+        pool = members.pool(
+            table.x,
+            table.y,
+            designs,
+            grid=table.grid,
+            targets=targets(table),
+            weights=table.weights,
+        )
         chosen = self._recalibrator(len(design.calibration))
         recalibrator = fit_map(pool, chosen, seed=seed)
-        self.plan_ = _plan(design, chosen if recalibrator is not None else None)
+        self.plan_ = _plan(
+            members, pool.design, chosen if recalibrator is not None else None
+        )
         if design.unseen is not None and table.blocks.time is None:
             warn_of_order(pool.pit(0), table.blocks.labels)
         self.strength_, self.history_ = strength, histories
@@ -466,9 +525,48 @@ class CalibratedRegressor(DistributionRegressor):
             members, recalibrator, table.bounds if table.on_bounds else None
         )
         self.fitted_parameters_ = settings
-        if any(history.interrupted for history in histories):
+        if interrupted:
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
+
+    def _learners(self, table: Table, design: Design) -> tuple[str, ...]:
+        """Return the families to train: trees need rows to be weighed by."""
+        asked = tuple(self.learners)
+        if "boosting" not in asked:
+            return asked
+        learned = np.isin(design.calibration, design.rows[0]).any()
+        reasons = {
+            "the target is constant": np.ptp(table.y) == 0,
+            f"there are fewer than {_FEWEST_GROWN} rows": len(table.y) < _FEWEST_GROWN,
+            'they need recalibrate_on="out_of_fold" or "held_out"': (
+                not len(design.calibration) or (design.unseen is None and learned)
+            ),
+            "they predict normal distributions, and head or distribution ask for "
+            "others": self.head != "gaussian" or self.distribution != "pooled",
+            "distributed=True trains networks alone": self.distributed,
+        }
+        reason = next((text for text, holds in reasons.items() if holds), None)
+        if reason is None:
+            try:
+                import lightgbm  # noqa: F401
+            except (ImportError, OSError) as error:
+                reason = (
+                    f"LightGBM cannot be loaded ({error}). Install lightgbm, on Debian "
+                    "also libgomp1"
+                )
+                if "network" in asked:
+                    warnings.warn(
+                        f"boosted trees are left out: {reason}.",
+                        UserWarning,
+                        stacklevel=3,
+                    )
+        if reason is None:
+            return asked
+        if "network" not in asked:
+            raise InputError(
+                f"learners={asked} cannot be trained: {reason}. Add \"network\"."
+            )
+        return ("network",)
 
     def _chosen(
         self,
@@ -552,7 +650,8 @@ class CalibratedRegressor(DistributionRegressor):
         rows = np.arange(len(target))
         table = Table(x, target, Blocks(rows), grid=detect_grid(target))
         members = self.model_.members
-        pool = _pool_of(members, Design((rows[:0],) * len(members), rows), table)
+        designs = [Design((rows[:0],) * len(own), rows) for own in members.families]
+        pool = replace(members).pool(table.x, table.y, designs, grid=table.grid)
         learned = fit_map(
             pool, result._recalibrator(len(rows)), seed=seed_from(self.random_state)
         )
@@ -626,6 +725,14 @@ class CalibratedRegressor(DistributionRegressor):
         for name, (fits, rule) in rules.items():
             if not fits:
                 raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
+        names = {"network", "boosting"}
+        if isinstance(self.learners, str) or not set(self.learners) or not (
+            set(self.learners) <= names
+        ):
+            raise InputError(
+                'learners must be a list of "network" and "boosting", got '
+                f"{self.learners!r:.60}."
+            )
         find_part(self.network, NETWORKS, name="network")
         find_part(self.head, HEADS, name="head")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
@@ -641,12 +748,14 @@ class CalibratedRegressor(DistributionRegressor):
         needless = self.recalibrator is None and given == "held_out"
         return None if needless else given
 
-    def _design(self, table: Table, strategy: str | None, seed: int) -> Design:
+    def _design(
+        self, table: Table, strategy: str | None, seed: int, folds: int | None = None
+    ) -> Design:
         return design_for(
             strategy,
             table.blocks,
             members=self.members,
-            folds=self.folds,
+            folds=folds or self.folds,
             share=self.settings()["held_out_share"],
             random=np.random.default_rng(seed),
         )
@@ -690,20 +799,24 @@ class CalibratedRegressor(DistributionRegressor):
         return Recipe(**(shared | own))
 
 
-def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
-    """Say how many networks there are and what their map learned from."""
-    count, rows = len(design.rows), len(design.calibration)
-    trained = f"{count:,} network{'s' if count > 1 else ''}"
-    kind = "that were held out"
-    if design.unseen is not None:
-        trained += f", {len(design.unseen)} for each row that have not seen it"
+def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: ANN401
+    """Say what was trained and what the map learned from."""
+    names = []
+    for family, share in zip(members.families, members.shares, strict=True):
+        kind = "network" if isinstance(family, Networks) else "boosted-tree model"
+        name = f"{len(family):,} {kind}{'s' if len(family) > 1 else ''}"
+        names.append(f"{name} (weight {share:g})" if share < 1 else name)
+    trained, kind = " and ".join(names), "that were held out"
+    if designs.unseen is not None:
+        of_each = " of each" if len(names) > 1 else ""
+        trained += f", {designs.pool_size}{of_each} for each row that have not seen it"
         kind = "out of fold"
-    elif np.isin(design.calibration, design.rows[0]).any():
+    elif np.isin(designs.calibration, designs.families[0].rows[0]).any():
         kind = "that they learned from too"
     if recalibrator is None:
         return f"{trained}; no map."
     name = recalibrator if isinstance(recalibrator, str) else "your own"
-    return f"{trained}; map {name}, from {rows:,} rows {kind}."
+    return f"{trained}; map {name}, from {len(designs.calibration):,} rows {kind}."
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
@@ -733,15 +846,3 @@ def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
     )
     team.check_alike(found, name="rows and parameters", device=device)
     return int(team.agreed(torch.tensor(seed, device=device)))
-
-
-def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
-    """Ask the members about the calibration rows, and note how they disagree."""
-    rows = design.calibration
-    predicted = members.predict(table.x[rows]) if len(rows) else []
-    if design.unseen is not None:
-        normal = stacked_normal(predicted)
-        if normal is not None and len(normal) == len(members):
-            members.disagreement = usual_disagreement(normal, design.unseen)
-    y = torch.from_numpy(table.y[rows])
-    return Pool(predicted, members.combine, design, y, table.grid)
