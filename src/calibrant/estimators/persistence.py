@@ -145,9 +145,7 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
     }
 
 
-def _arrays(
-    members: Networks | None, trees: BoostedTrees | None
-) -> dict[str, Tensor]:
+def _arrays(members: Networks | None, trees: BoostedTrees | None) -> dict[str, Tensor]:
     """Return all arrays of the members by name, as they are written and read."""
     grown: dict[str, Any] = {}
     if trees is not None:
@@ -453,12 +451,15 @@ def _trees(arrays: Mapping[str, Tensor], features: int) -> BoostedTrees:
     found: dict[str, Any] = {}
     for name, kind in (_OF_TREES | _OF_FOREST).items():
         values = arrays[f"trees.{name}"].numpy()
-        if values.dtype != kind or not (np.isfinite(values) | (name == "threshold")).all():
+        if (
+            values.dtype != kind
+            or not (np.isfinite(values) | (name == "threshold")).all()
+        ):
             raise InputError(f"its array trees.{name} must be finite {kind.__name__}")
         found[name] = values
     trees, leaves = found["value"].shape
     count = len(found["center"])
-    shapes = {name: (trees, leaves - 1) for name in _OF_FOREST} | {
+    shapes = dict.fromkeys(_OF_FOREST, (trees, leaves - 1)) | {
         "value": (trees, leaves),
         "starts": (2 * count,),
         **dict.fromkeys(("intercept", "center", "scale"), (count,)),
@@ -470,7 +471,7 @@ def _trees(arrays: Mapping[str, Tensor], features: int) -> BoostedTrees:
         and (np.diff(found["starts"]) > 0).all()
         and found["starts"][-1] < trees
         and (found["scale"] > 0).all()
-        and (0 <= found["feature"]).all()
+        and (found["feature"] >= 0).all()
         and (found["feature"] < features).all()
         and not np.isnan(found["threshold"]).any()
     ):

@@ -337,7 +337,9 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
         offset = inverse - inverse.mean()
         lines = torch.stack(averages)
         slope = (offset[:, None] * lines).sum(0) / offset.square().sum()
-        found = lines.mean(0) + slope * (pool.design.inverse_size - float(inverse.mean()))
+        found = lines.mean(0) + slope * (
+            pool.design.inverse_size - float(inverse.mean())
+        )
         found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
     both = (found, -found)
     return PitValues(*map(normal_cdf, both), *map(log_normal_cdf, both))

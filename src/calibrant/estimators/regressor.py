@@ -485,7 +485,9 @@ class CalibratedRegressor(DistributionRegressor):
                 raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
         if "boosting" in learners and not interrupted:
-            own = self._design(table, strategy, seed, folds=min(self.folds, _TREE_FOLDS))
+            own = self._design(
+                table, strategy, seed, folds=min(self.folds, _TREE_FOLDS)
+            )
             try:
                 trees = fit_trees(
                     table.x,
@@ -564,7 +566,7 @@ class CalibratedRegressor(DistributionRegressor):
             return asked
         if "network" not in asked:
             raise InputError(
-                f"learners={asked} cannot be trained: {reason}. Add \"network\"."
+                f'learners={asked} cannot be trained: {reason}. Add "network".'
             )
         return ("network",)
 
@@ -726,8 +728,10 @@ class CalibratedRegressor(DistributionRegressor):
             if not fits:
                 raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
         names = {"network", "boosting"}
-        if isinstance(self.learners, str) or not set(self.learners) or not (
-            set(self.learners) <= names
+        if (
+            isinstance(self.learners, str)
+            or not set(self.learners)
+            or not (set(self.learners) <= names)
         ):
             raise InputError(
                 'learners must be a list of "network" and "boosting", got '

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibrant.distributions.normal import Gaussian
 from calibrant.regularizers._fused import gaussian_cumulative_kl
 
 __all__ = ["MOST_LEAVES", "BoostedNormal", "Forest", "grow", "spread_of"]
@@ -212,7 +211,9 @@ class _Objective:
             shift = self.intercepts[-1]
         grows = len(self.intercepts) < self.spread_rounds
         if grows:
-            squares = np.minimum(np.square(residual / spread_of(raw[:, 1] + shift)), 25.0)
+            squares = np.minimum(
+                np.square(residual / spread_of(raw[:, 1] + shift)), 25.0
+            )
             mean = np.average(squares, weights=self.weights)
             shift += 0.25 * math.log(max(mean, 1e-12))
         self.intercepts.append(shift)
