@@ -8,12 +8,10 @@ Each folder of ``results/`` is one that ``calibrant reproduce --out`` has writte
 """
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from calibrant.benchmark.ledger import read_csv
 from calibrant.benchmark.records import Record
@@ -79,40 +77,26 @@ def masks() -> Grid:
     )
 
 
-def default() -> str:
-    """Compare the default with others: CRPS, and calibration errors over floors."""
-    lines = (ROOT / "results/default/cells.jsonl").read_text("utf-8").splitlines()
-    cells: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    for cell in map(json.loads, lines):
-        cells.setdefault(cell["data"], {}).setdefault(cell["method"], []).append(cell)
-    methods = list(dict.fromkeys(method for row in cells.values() for method in row))
+def default() -> dict[str, str]:
+    """Compare the default with others, and with parts of it taken away."""
+    sys.path.insert(0, str(ROOT))  # bench is not installed
+    from bench.summary import OTHERS, PEERS, Results
 
-    def mean(found: list[dict[str, Any]], name: str) -> float:
-        return sum(cell[name] for cell in found) / len(found)
-
-    def entry(found: list[dict[str, Any]] | None, best: float) -> str:
-        if found is None:
-            return "-"
-        crps = mean(found, "crps")
-        ratio = mean(found, "calibration_error") / mean(found, "floor")
-        shown = f"{crps:.3g}"
-        return f"{f'**{shown}**' if crps == best else shown} ({ratio:.1f})"
-
-    rows = [["data (splits)", *methods], ["---"] * (1 + len(methods))]
-    for data, row in cells.items():
-        best = min(mean(found, "crps") for found in row.values())
-        counts = sorted({len(found) for found in row.values()}, reverse=True)
-        splits = " or ".join(map(str, counts))
-        name = f"{data.replace('_', ' ')} ({splits})"
-        rows.append([name, *(entry(row.get(method), best) for method in methods)])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    results = Results.read(ROOT / "results/default/cells.jsonl")
+    others = (*PEERS, *OTHERS)
+    parts = [method for method in results.methods if method not in others]
+    return {
+        "default": results.markdown(["default", *others]),
+        "default parts": results.markdown(parts),
+        "default summary": "\n".join(f"- {line}" for line in results.summary()),
+    }
 
 
 def blocks() -> dict[str, str]:
     """Return everything that can stand between two marks."""
     paper, shuffled = records("paper"), records("shuffled")
     found = {"overview": body(error_overview(paper)), "errata": body(errata_grid())}
-    found["masks"], found["default"] = body(masks()), default()
+    found |= {"masks": body(masks())} | default()
     for name, every in (("paper", paper), ("shuffled", shuffled)):
         judged = verdicts(every)
         own = [each for each in judged if each.source == "own"]

@@ -43,6 +43,8 @@ _CHUNK = 4096
 FARTHEST = 1e12
 # Encoded numbers of a row, and rows whose quantiles are the edges of the bins.
 _MOST_ENCODED, _MOST_SORTED = 1024, 100_000
+# Of all members together; 8 GB, four times that with gradients and Adam's moments.
+_MOST_WEIGHTS = 2**31
 
 Array = npt.NDArray[np.float64]
 Pair = tuple[Array, Array]
@@ -180,6 +182,13 @@ class Architecture:
     ) -> list[nn.Module]:
         """Make untrained networks, float32: one stack, or a module for each member."""
         if isinstance(self.network, str):
+            inputs = features + (0 if encoding is None else encoding.size)
+            count = self.weights(inputs, members)
+            if count > _MOST_WEIGHTS:
+                raise InputError(
+                    f"members, folds and hidden must make at most {_MOST_WEIGHTS:,} "
+                    f"weights, got {count:,}. Choose fewer or smaller networks."
+                )
             make: Any = find_part(self.network, NETWORKS, name="network")
             stack: nn.Module = make(
                 features,

@@ -338,7 +338,9 @@ def restored(
         row = model.model_.distribution(center[np.newaxis])
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
         if not (low <= middle <= high and middle.isfinite()):
-            raise InputError("its arrays must give predictions that are numbers.")
+            raise InputError(
+                "its arrays must give predictions, and they give no numbers"
+            )
     model.fitted_parameters_ = model.settings()
     return model
 
@@ -401,7 +403,7 @@ def _members(
     # Sizes that are not those of the arrays, before memory is asked for.
     for name, length in (("inputs.center", features), ("targets.center", count)):
         if arrays.get(name, torch.empty(0)).shape != (length,):
-            raise InputError(f"its array {name} must have shape ({length},)")
+            raise InputError(f"its array {name} must be float64 of shape ({length},)")
     encoding = _encoding(arrays, features)
     if architecture.stacked:
         inputs = features + (0 if encoding is None else encoding.size)
@@ -436,7 +438,7 @@ def _members(
                 "that you pass must be the one that the model was made with"
             )
         if arrays[name].is_floating_point() and not arrays[name].isfinite().all():
-            raise InputError(f"its array {name} must be finite, and it is not")
+            raise InputError(f"its array {name!r:.60} must be finite, and it is not")
         wanted[name].copy_(arrays[name])
     for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
         if name in arrays and not bool((arrays[name] > 0).all()):
