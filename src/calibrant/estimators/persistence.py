@@ -316,8 +316,8 @@ def restored(
         center = np.zeros(state["features"])
         if state["networks"]:
             own = {n: v for n, v in arrays.items() if not n.startswith("trees.")}
-            families.append(_members(own, model.architecture(), state))
-            center = families[0].inputs[0]
+            networks = _members(own, model.architecture(), state)
+            families, center = [networks], networks.inputs[0]
         if any(name.startswith("trees.") for name in arrays):
             families.append(_trees(arrays, state["features"]))
         if len(families) != len(state["shares"]):

@@ -170,7 +170,8 @@ def _of_text(text: str, outputs: int, leaves: int) -> list[Forest]:
         threshold[number, own] = np.array(entry["threshold"], float)
         child[0, number, own] = np.array(entry["left_child"], np.int64)
         child[1, number, own] = np.array(entry["right_child"], np.int64)
-    # Leaves below each side of a node. Nodes come after their parents; ~child is a leaf.
+    # Leaves below each side of a node. Nodes come after their parents, and ~child is
+    # the number of a leaf.
     below = np.zeros((2, *shape), np.uint64)
     one, every = np.uint64(1), np.arange(len(trees))
     for node in reversed(range(leaves - 1)):
@@ -198,7 +199,9 @@ class _Objective:
     Newton step in each round. After ``spread_rounds`` the spread stays as it is.
     """
 
-    def __init__(self, weights: Array | None, strength: float, spread_rounds: int):
+    def __init__(
+        self, weights: Array | None, strength: float, spread_rounds: int
+    ) -> None:
         self.weights, self.strength = weights, strength
         self.spread_rounds = spread_rounds
         self.intercepts: list[float] = []
