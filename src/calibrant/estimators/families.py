@@ -325,9 +325,9 @@ class Blend:
             self.families, predicted, designs, strict=True
         ):
             normal = stacked_normal(members) if members else None
-            known = normal is not None and len(normal) == len(family)
-            if design.unseen is not None and known:
-                family.disagreement = usual_disagreement(normal, design.unseen)
+            if normal is None or design.unseen is None or len(normal) != len(family):
+                continue
+            family.disagreement = usual_disagreement(normal, design.unseen)
         kept = list(range(len(self.families)))
         if len(kept) > 1 and targets is not None:
             everyone = tuple(range(designs[0].pool_size))

@@ -45,7 +45,7 @@ from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import Recipe
+from calibrant.training import History, Recipe
 from calibrant.training.distributed import (
     fingerprint_of,
     join_team,
@@ -392,7 +392,7 @@ class CalibratedRegressor(DistributionRegressor):
             )
         return {**given, **OPTIONS, **options}
 
-    def fit(
+    def fit(  # noqa: C901  (its steps in order, each short)
         self,
         X: Features,
         y: ArrayLike,
@@ -440,7 +440,6 @@ class CalibratedRegressor(DistributionRegressor):
             seed = _common_seed(self, table, seed)
         strategy = self._strategy(len(table.y))
         design = self._design(table, strategy, seed)
-
         architecture = self.architecture()
         transform, cut = architecture.fitted_transform(table.y), table.bounds
         cut = None if table.on_bounds else cut
@@ -474,20 +473,20 @@ class CalibratedRegressor(DistributionRegressor):
             return members, histories, pool
 
         families: list[Networks | BoostedTrees] = []
-        designs, histories, path = [], [], None
+        designs: list[Design] = []
+        histories: list[History] = []
         strength = 0.0 if self.strength == "auto" else float(self.strength)
+        path = None
         learners = self._learners(table, design)
         if "network" in learners:
             trained, strength, path = self._chosen(table, design, train, seed)
-            networks, histories, pool = trained
+            networks, histories, _ = trained
             families, designs = [networks], [design]
             if any(history.interrupted and not history.loss for history in histories):
                 raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
         if "boosting" in learners and not interrupted:
-            own = self._design(
-                table, strategy, seed, folds=min(self.folds, _TREE_FOLDS)
-            )
+            own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
             try:
                 trees = fit_trees(
                     table.x,
@@ -498,11 +497,12 @@ class CalibratedRegressor(DistributionRegressor):
                     seed=seed,
                     progress=progress,
                 )
-                families, designs = [*families, trees], [*designs, own]
             except KeyboardInterrupt:
-                interrupted = True  # the networks are whole, if there are any
                 if not families:
                     raise
+                interrupted = True  # the networks are whole
+            else:
+                families, designs = [*families, trees], [*designs, own]
         members = blend(*families)
         pool = members.pool(
             table.x,
@@ -547,8 +547,8 @@ class CalibratedRegressor(DistributionRegressor):
             "others": self.head != "gaussian" or self.distribution != "pooled",
             "distributed=True trains networks alone": self.distributed,
         }
-        reason = next((text for text, holds in reasons.items() if holds), None)
-        if reason is None:
+        reason = next((text for text, holds in reasons.items() if holds), "")
+        if not reason:
             try:
                 import lightgbm  # noqa: F401
             except (ImportError, OSError) as error:
@@ -556,19 +556,13 @@ class CalibratedRegressor(DistributionRegressor):
                     f"LightGBM cannot be loaded ({error}). Install lightgbm, on Debian "
                     "also libgomp1"
                 )
-                if "network" in asked:
-                    warnings.warn(
-                        f"boosted trees are left out: {reason}.",
-                        UserWarning,
-                        stacklevel=3,
-                    )
-        if reason is None:
-            return asked
-        if "network" not in asked:
+                message = f"boosted trees are left out: {reason}."
+                warnings.warn(message, UserWarning, stacklevel=3)
+        if reason and "network" not in asked:
             raise InputError(
                 f'learners={asked} cannot be trained: {reason}. Add "network".'
             )
-        return ("network",)
+        return ("network",) if reason else asked
 
     def _chosen(
         self,
@@ -709,7 +703,13 @@ class CalibratedRegressor(DistributionRegressor):
         lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
         blind = self.loss in ("squared_error", "absolute_error")
         headed = isinstance(self.head, str) or callable(self.head)
+        known = {"network", "boosting"}
+        named = isinstance(self.learners, Sequence) and bool(self.learners)
         rules |= {
+            "learners": (
+                named and set(self.learners) <= known,
+                'be a list of "network" and "boosting"',
+            ),
             "hidden": (_is_list(self.hidden, Integral), "be whole numbers, as (64,)"),
             "strength": (
                 strength == "auto" or isinstance(strength, Real),
@@ -727,16 +727,6 @@ class CalibratedRegressor(DistributionRegressor):
         for name, (fits, rule) in rules.items():
             if not fits:
                 raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
-        names = {"network", "boosting"}
-        if (
-            isinstance(self.learners, str)
-            or not set(self.learners)
-            or not (set(self.learners) <= names)
-        ):
-            raise InputError(
-                'learners must be a list of "network" and "boosting", got '
-                f"{self.learners!r:.60}."
-            )
         find_part(self.network, NETWORKS, name="network")
         find_part(self.head, HEADS, name="head")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
