@@ -62,7 +62,7 @@ _LEAST_RATIO = 1e-9
 # Shares of the second of two families that are tried, by how much their blend must
 # improve on the better one, and factors of a family's spread and of the blend's.
 _SHARES, _LEAST_GAIN = (0.25, 0.5, 0.75), 0.01
-_FACTORS, _FINE_FACTORS = np.geomspace(0.2, 8, 41), np.geomspace(0.7, 1.4, 11)
+_FACTORS, _FINE_FACTORS = np.geomspace(0.2, 8, 41), np.geomspace(0.4, 1.4, 15)
 # Beyond this float64 has no tail probability.
 _FARTHEST_SCORE = 37.0
 
@@ -215,9 +215,9 @@ def weigh(
     least = (1 - _LEAST_GAIN) * alone[winner][0]
     for second in _SHARES:
         tried, own = [1 - second, second], [factor for _, factor in alone]
-        score, factor = best(blended_normal(pools, tried, own), _FINE_FACTORS)
+        score, _ = best(blended_normal(pools, tried, own), _FINE_FACTORS)
         if score < least:
-            least, shares, factors = score, tried, [factor * c for c in own]
+            least, shares, factors = score, tried, own
     return shares, factors
 
 

@@ -703,11 +703,11 @@ class CalibratedRegressor(DistributionRegressor):
         lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
         blind = self.loss in ("squared_error", "absolute_error")
         headed = isinstance(self.head, str) or callable(self.head)
-        known = {"network", "boosting"}
-        named = isinstance(self.learners, Sequence) and bool(self.learners)
+        learners: Any = self.learners  # a type is a promise that callers may break
+        named = isinstance(learners, tuple | list) and len(learners) > 0
         rules |= {
             "learners": (
-                named and set(self.learners) <= known,
+                named and set(learners) <= {"network", "boosting"},
                 'be a list of "network" and "boosting"',
             ),
             "hidden": (_is_list(self.hidden, Integral), "be whole numbers, as (64,)"),

@@ -139,11 +139,12 @@ class Forest:
 
     def _values(self, x: Array, tables: list[tuple[int, Array, Any]]) -> Array:
         """Value of each row's leaf in each tree, shape ``(n, trees)``."""
-        leaves = np.uint64(2 ** self.value.shape[1] - 1)
-        left = np.full((len(x), len(self)), leaves)
+        leaves = np.bitwise_or.reduce(self.left | self.right, axis=1)
+        leaves = np.maximum(leaves, np.uint64(1))  # a tree without decisions has one
+        left = np.tile(leaves, (len(x), 1))
         for feature, thresholds, table in tables:
             left &= table[np.searchsorted(thresholds, x[:, feature])]
-        # The number of the only bit. A leaf that stands in no decision is the first.
+        # The number of the only bit.
         number = np.frexp(left.astype(np.float64))[1] - 1
         number += (self.value.shape[1] * np.arange(len(self))).astype(number.dtype)
         values: Array = self.value.reshape(-1).take(number, mode="clip")
