@@ -60,9 +60,9 @@ _DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
 # A disagreement below this share of the members' own variance is rounding.
 _LEAST_RATIO = 1e-9
 # Shares of the second of two families that are tried, by how much their blend must
-# improve on the better one, and factors of a family's spread and of the blend's.
+# improve on the better one, and factors of a spread beside that of its mean residual.
 _SHARES, _LEAST_GAIN = (0.25, 0.5, 0.75), 0.01
-_FACTORS, _FINE_FACTORS = np.geomspace(0.2, 8, 41), np.geomspace(0.4, 1.4, 15)
+_FACTORS = np.geomspace(0.5, 1.5, 17)
 # Beyond this float64 has no tail probability.
 _FARTHEST_SCORE = 37.0
 
@@ -202,20 +202,22 @@ def weigh(
     share = torch.ones_like(y) if weights is None else weights
     share = share / share.sum()
 
-    def best(pool: Gaussian, factors: Array) -> tuple[float, float]:
-        return min(
-            (float((share * Gaussian(pool.mean, c * pool.stddev).crps(y)).sum()), c)
-            for c in factors.tolist()
-        )
+    def best(pool: Gaussian) -> tuple[float, float]:
+        """Best score and its factor of the spread."""
+        usual = float((share * (y - pool.mean).abs() / pool.stddev).sum())
+        factors = (max(usual, 1e-9) * math.sqrt(math.pi / 2) * _FACTORS).tolist()
+        scaled = (Gaussian(pool.mean, c * pool.stddev) for c in factors)
+        scores = [float((share * normal.crps(y)).sum()) for normal in scaled]
+        return min(zip(scores, factors, strict=True))
 
-    alone = [best(pool, _FACTORS) for pool in pools]
+    alone = [best(pool) for pool in pools]
     winner = min(range(len(pools)), key=lambda place: alone[place])
     shares = [float(place == winner) for place in range(len(pools))]
     factors = [1.0] * len(pools)
     least = (1 - _LEAST_GAIN) * alone[winner][0]
     for second in _SHARES:
         tried, own = [1 - second, second], [factor for _, factor in alone]
-        score, _ = best(blended_normal(pools, tried, own), _FINE_FACTORS)
+        score, _ = best(blended_normal(pools, tried, own))
         if score < least:
             least, shares, factors = score, tried, own
     return shares, factors
