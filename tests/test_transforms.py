@@ -117,7 +117,7 @@ def test_the_log_derivative_is_that_of_forward(
 def test_json_keeps_every_bit(example: tuple[TargetTransform, Tensor]) -> None:
     transform, y = example
     if transform is EXAMPLES["functions"][0]:
-        with pytest.raises(UnsupportedError, match=r"code is not data.*TRANSFORMS"):
+        with pytest.raises(UnsupportedError, match=r"cannot be stored.*TRANSFORMS"):
             transform.to_json()
         return
     restored = from_json(transform.to_json())
@@ -148,23 +148,6 @@ def test_equal_targets_and_a_single_one_can_be_fitted(name: str) -> None:
         around = torch.tensor([0.2, 0.3, 0.4])
         back = transform.inverse(transform.forward(around))
         torch.testing.assert_close(back, around)
-
-
-@pytest.mark.parametrize("name", TRANSFORMS)
-def test_targets_of_other_shapes_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"shape \(n,\).*squeeze"):
-        TRANSFORMS[name]().fit(SHARES[:, None])
-    with pytest.raises(InputError, match="finite"):
-        TRANSFORMS[name]().fit([0.5, math.nan])
-
-
-@pytest.mark.parametrize("name", ["log", "box_cox"])
-def test_targets_that_are_not_positive_are_counted(name: str) -> None:
-    y = torch.tensor([3.0, 0.0, -1.0, 2.0])
-    with pytest.raises(InputError, match=r"2 of 4 targets do not. Use 'yeo_johnson'"):
-        TRANSFORMS[name]().fit(y)
-    with pytest.raises(InputError, match="strictly between 0 and inf"):
-        EXAMPLES[name][0].forward(y)
 
 
 def test_targets_on_a_bound_are_sent_to_truncated() -> None:
@@ -203,11 +186,6 @@ def test_forged_states_are_refused(
     text = json.dumps(content).replace("Infinity", "1e999")  # read as a number
     with pytest.raises(InputError, match=rf"'{name}' is damaged.*{match}"):
         from_json(text)
-
-
-def test_a_recalibrator_is_no_transform() -> None:
-    with pytest.raises(InputError, match="whose format is 'calibrant recal"):
-        from_json('{"format": "calibrant recalibrator"}')
 
 
 def test_your_own_class_can_be_stored_once_it_is_in_the_table() -> None:
@@ -250,15 +228,6 @@ def test_box_cox_learns_the_power_that_scipy_learns(name: str) -> None:
         assert abs(np.corrcoef(own, image)[0, 1] - 1) < 1e-9
 
 
-@pytest.mark.parametrize("size", [1e-150, 1.0, 1e150])
-def test_the_power_does_not_depend_on_the_unit(size: float) -> None:
-    power = BoxCoxTransform().fit(SKEWED["gamma"]).power
-    assert abs(BoxCoxTransform().fit(size * SKEWED["gamma"]).power - power) < 1e-6
-    power = YeoJohnsonTransform().fit(SKEWED["gamma"]).power
-    moved = YeoJohnsonTransform().fit(size * (SKEWED["gamma"] - 3.0)).power
-    assert abs(moved - power) < 1e-5
-
-
 def test_box_cox_is_its_formula_on_the_training_targets() -> None:
     y = torch.tensor([1.0, 2.0, 4.0, 16.0])
     scale = float(y.log().mean().exp())
@@ -285,14 +254,6 @@ def test_box_cox_goes_on_with_its_slope_where_the_formula_would_end(
     torch.testing.assert_close(box_cox.forward(y), beyond)
 
 
-def test_box_cox_is_linear_above_and_log_linear_below() -> None:
-    y = [1.0, 2.0, 4.0, 16.0]
-    above = BoxCoxTransform(power=-1.0).fit(y).forward([100.0, 200.0, 300.0])
-    torch.testing.assert_close(above[2] - above[1], above[1] - above[0])
-    below = BoxCoxTransform(power=1.0).fit(y).forward([1e-3, 1e-2, 1e-1])
-    torch.testing.assert_close(below[2] - below[1], below[1] - below[0])
-
-
 def test_box_cox_refuses_powers_that_floats_cannot_hold() -> None:
     with pytest.raises(InputError, match="power must be a finite number"):
         BoxCoxTransform(power=math.inf)
@@ -316,22 +277,10 @@ def test_yeo_johnson_is_scipys_on_standardized_targets(name: str, sign: int) -> 
     assert abs(transform.power - best) < 1e-4
 
 
-def test_yeo_johnson_of_mirrored_targets_is_mirrored() -> None:
-    y = SKEWED["gamma"][:399]
-    power = YeoJohnsonTransform().fit(y).power
-    assert power < 1
-    assert abs(YeoJohnsonTransform().fit(-y).power - (2 - power)) < 1e-6
-
-
 def test_yeo_johnson_refuses_powers_whose_images_end() -> None:
     for power in (-0.5, 2.5):
         with pytest.raises(InputError, match=r"power must lie in \[0, 2\].*box_cox"):
             YeoJohnsonTransform(power=power)
-
-
-def test_an_outlier_that_no_square_holds_is_fitted() -> None:
-    y = np.append(SKEWED["gamma"], 1e250)
-    assert YeoJohnsonTransform().fit(y).forward(y).isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["box_cox", "yeo_johnson"])

@@ -52,7 +52,7 @@ def _recalibrated() -> Contest:
     few = slice(0, 10_000)
     recalibrator = IsotonicRecalibrator().fit((mean[few], spread[few]), y[few])
     pit = Normal(mean, spread).cdf(y)
-    knots = torch.tensor(recalibrator.unit_map.state()["knots"], dtype=torch.float64)
+    knots = recalibrator.unit_map.knots
     levels = torch.rand(n, dtype=torch.float64)
 
     def ours() -> tuple[Tensor, Tensor]:

@@ -53,10 +53,15 @@ class PitValues(NamedTuple):
         """Apply one change of shape to all four tensors."""
         return PitValues(*(function(values) for values in self))
 
+    def where(self, condition: Tensor, other: "PitValues") -> "PitValues":
+        """Keep these values where the condition holds, take the others elsewhere."""
+        pairs = zip(self, other, strict=True)
+        return PitValues(*(torch.where(condition, own, new) for own, new in pairs))
+
 
 @runtime_checkable
 class HasCdf(Protocol):
-    """The least that a predicted law must offer: its distribution function."""
+    """The least that a predictive distribution must offer: its cdf."""
 
     def cdf(self, value: Tensor, /) -> Tensor:
         """Probability of a target at most ``value``."""
@@ -64,7 +69,7 @@ class HasCdf(Protocol):
 
 
 class Distribution(Protocol):
-    """A law for each row, of shape ``batch_shape``.
+    """A distribution for each row, of shape ``batch_shape``.
 
     ``value`` and ``level`` are scalars or tensors of which one shape is the end of the
     other: ``(n,)`` fits a batch of ``(n,)`` or ``(members, n)``, ``(k, n)`` asks ``k``
@@ -73,7 +78,7 @@ class Distribution(Protocol):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Shape of the batch of laws."""
+        """Shape of the batch of distributions."""
         ...
 
     @property
@@ -112,7 +117,7 @@ class Distribution(Protocol):
         ...
 
     def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
-        """Central interval that holds the target with probability ``coverage``."""
+        """Central interval that covers the target with probability ``coverage``."""
         ...
 
     def sample(
@@ -138,7 +143,7 @@ class Sorter(Protocol):
 
 
 class Regularizer(Protocol):
-    """Distance of a batch of PIT values from the uniform law.
+    """Distance of a batch of PIT values from the uniform distribution.
 
     One that needs order statistics also takes ``sort=``, a ``Sorter``.
     """
@@ -152,8 +157,8 @@ class UnitMap(Protocol):
     """An increasing map of [0, 1] onto itself: what recalibrates PIT values.
 
     It is the distribution function of the PIT values, so it has a density. It takes
-    and gives both tails, so that the recalibrated law is precise in both. Values of
-    any shape; memory stays proportional to their number.
+    and gives both tails, so that the recalibrated distribution is precise in both.
+    Values of any shape; memory stays proportional to their number.
     """
 
     @property
@@ -162,7 +167,7 @@ class UnitMap(Protocol):
         ...
 
     def forward(self, pit: PitValues, /) -> PitValues:
-        """Map PIT values of the given law to those of the recalibrated one."""
+        """Map PIT values of the given distribution to recalibrated ones."""
         ...
 
     def inverse(self, levels: PitValues, /) -> PitValues:
@@ -178,12 +183,12 @@ class HasIntervals(Protocol):
     """The least that a recalibrated prediction offers: intervals for each row."""
 
     def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
-        """Interval that holds the target with probability ``coverage``."""
+        """Interval that covers the target with probability ``coverage``."""
         ...
 
 
 class Recalibrator(Protocol):
-    """Learns on held-out rows how to correct a law, and corrects others.
+    """Learns on held-out rows how to correct a distribution, and corrects others.
 
     A prediction is anything that ``as_distribution`` takes.
     """
@@ -202,21 +207,21 @@ class Recalibrator(Protocol):
 
 
 class Head(Protocol):
-    """Turns a network's outputs into a law."""
+    """Turns a network's outputs into a distribution."""
 
     #: Numbers that it needs for each row.
     size: int
 
-    def __call__(self, raw: Tensor, /) -> Any:  # noqa: ANN401  (a law of ours)
-        """Turn ``(..., size)`` into laws of batch shape ``(...)``."""
+    def __call__(self, raw: Tensor, /) -> Any:  # noqa: ANN401  (a distribution)
+        """Turn ``(..., size)`` into distributions of batch shape ``(...)``."""
         ...
 
 
 class Network(Protocol):
-    """Independent members side by side, each of which predicts a law.
+    """Independent members side by side, each of which predicts a distribution.
 
-    Any ``nn.Module`` that turns features ``(n, d)`` into a law of batch shape ``(n,)``
-    can be trained as well; what is asked here is what lets many of them share a pass.
+    Any ``nn.Module`` that turns features ``(n, d)`` into a distribution of batch shape
+    ``(n,)`` can be trained as well; this is what lets many of them share a pass.
     """
 
     #: Number of networks, and of passes that each makes in prediction.
@@ -226,21 +231,21 @@ class Network(Protocol):
 
     def __call__(
         self, x: Tensor, /, *, generator: torch.Generator | None = None
-    ) -> Any:  # noqa: ANN401  (a law of ours)
-        """Law of each member for training, batch shape ``(members, n)``."""
+    ) -> Any:  # noqa: ANN401  (a distribution)
+        """Distribution of each member for training, batch shape ``(members, n)``."""
         ...
 
-    def predictive(self, x: Tensor, /) -> Any:  # noqa: ANN401  (a law of ours)
-        """Law of the whole for rows ``(n, d)``, batch shape ``(n,)``."""
+    def predictive(self, x: Tensor, /) -> Any:  # noqa: ANN401  (a distribution)
+        """Distribution of the whole for rows ``(n, d)``, batch shape ``(n,)``."""
         ...
 
 
 class TargetTransform(Protocol):
     """An increasing, differentiable map g of targets onto the whole real line.
 
-    A law on the line, seen through the inverse of g, is then a law of targets without
-    any mass left over. All functions work on float64 tensors of any shape, and inside
-    the support none of them gives NaN.
+    A distribution on the line, seen through the inverse of g, is then one of targets
+    without any mass left over. All functions work on float64 tensors of any shape, and
+    inside the support none of them gives NaN.
     """
 
     @property

@@ -7,17 +7,6 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from calibrant._checks import InputError, as_float_tensor, check_positive
-from calibrant.registry import SORTERS
-
-__all__ = [
-    "SORTERS",
-    "hard_sort",
-    "in_blocks",
-    "network_sort",
-    "neural_sort",
-    "soft_sort",
-    "stochastic_neural_sort",
-]
 
 Function = Callable[[Tensor], Tensor]
 #: Entries of a relaxed permutation matrix held at once (64 MiB of float32); above it
@@ -42,7 +31,6 @@ def hard_sort(values: Tensor, *, key: Tensor | None = None) -> Tensor:
 
     Examples
     --------
-    >>> import torch
     >>> values = torch.tensor([3.0, 1.0, 2.0, 1.0], requires_grad=True)
     >>> ordered = hard_sort(values)
     >>> ordered.tolist()
@@ -100,7 +88,6 @@ def neural_sort(values: Tensor, *, temperature: float = 1e-3) -> Tensor:
 
     Examples
     --------
-    >>> import torch
     >>> neural_sort(torch.tensor([0.9, 0.1, 0.5])).round(decimals=6).tolist()
     [0.10000000149011612, 0.5, 0.8999999761581421]
     """
@@ -127,16 +114,11 @@ def stochastic_neural_sort(
     ----------
     log_scores
         :math:`s`, shape ``(..., n)``.
-    temperature
-        :math:`\tau > 0`.
-    samples
-        How many permutations to draw for each row.
-    generator
-        Source of randomness.
+    temperature, samples, generator
+        :math:`\tau > 0`, permutations to draw for each row, and source of randomness.
 
     Examples
     --------
-    >>> import torch
     >>> scores = torch.tensor([0.7, 0.2, 0.1]).log()
     >>> stochastic_neural_sort(scores, samples=5).shape
     torch.Size([5, 3, 3])
@@ -169,7 +151,6 @@ def soft_sort(values: Tensor, *, temperature: float = 1e-3) -> Tensor:
 
     Examples
     --------
-    >>> import torch
     >>> soft_sort(torch.tensor([0.75, 0.25, 0.5])).tolist()
     [0.25, 0.5, 0.75]
     """
@@ -202,7 +183,6 @@ def network_sort(values: Tensor, *, temperature: float = 1e-3) -> Tensor:
 
     Examples
     --------
-    >>> import torch
     >>> network_sort(torch.tensor([0.75, 0.25, 0.5])).tolist()
     [0.25, 0.5, 0.75]
     """

@@ -17,20 +17,8 @@ from calibrant._checks import (
     check_positive,
 )
 from calibrant.contracts import TargetTransform
-from calibrant.registry import TRANSFORMS, StoredPart, part_from_json
-
-__all__ = [
-    "TRANSFORMS",
-    "AbstractTransform",
-    "BoxCoxTransform",
-    "FunctionTransform",
-    "IdentityTransform",
-    "LogTransform",
-    "LogitTransform",
-    "YeoJohnsonTransform",
-    "from_functions",
-    "from_json",
-]
+from calibrant.registry import TRANSFORMS as TRANSFORMS
+from calibrant.registry import StoredPart, part_from_json
 
 Function = Callable[[Tensor], Tensor]
 #: Box-Cox: powers beyond are fits to noise, the targets hardly vary for their size.
@@ -169,8 +157,7 @@ class LogitTransform(AbstractTransform):
 
     name: ClassVar[str] = "logit"
     _remedy: ClassVar[str] = (
-        "If the bounds are right, use bounds=(low, high) in place of this transform: "
-        "the distribution Truncated takes targets that lie on a bound."
+        "If the bounds are right, use bounds=(low, high) in place of this transform."
     )
 
     def __init__(self, *, low: float = 0.0, high: float = 1.0) -> None:
@@ -456,8 +443,8 @@ class FunctionTransform(AbstractTransform):
     def to_json(self) -> str:
         """Refuse: functions cannot be written as text."""
         raise UnsupportedError(
-            "a transform of functions cannot be stored, because code is not data. "
-            "Write a class like those here and put it into TRANSFORMS under its name."
+            "a transform of functions cannot be stored. Write a class like those here "
+            "and put it into TRANSFORMS under its name."
         )
 
 

@@ -38,19 +38,28 @@ def test_shapes(kind: Any, head: Any) -> None:
     assert (network.members, network.head) == (3, head)
     assert network.passes >= 1
     for x in (torch.randn(6, 4), torch.randn(3, 6, 4)):
-        law = network(x)
-        assert isinstance(law, AbstractDistribution)
-        assert law.batch_shape == (3, 6)
+        predictive = network(x)
+        assert isinstance(predictive, AbstractDistribution)
+        assert predictive.batch_shape == (3, 6)
     assert network.deterministic().members == 3 * network.passes
 
 
-def test_the_predictive_law_has_one_entry_for_each_row(kind: Any, head: Any) -> None:
-    law = made(kind, head).predictive(torch.randn(6, 4))
-    assert law.batch_shape == (6,)
-    for value in (law.mean, law.variance, law.quantile(0.3), law.crps(torch.zeros(6))):
+def test_the_predictive_distribution_has_one_entry_for_each_row(
+    kind: Any, head: Any
+) -> None:
+    predictive = made(kind, head).predictive(torch.randn(6, 4))
+    assert predictive.batch_shape == (6,)
+    for value in (
+        predictive.mean,
+        predictive.variance,
+        predictive.quantile(0.3),
+        predictive.crps(torch.zeros(6)),
+    ):
         assert value.shape == (6,)
         assert torch.isfinite(value).all()
-    torch.testing.assert_close(law.cdf(law.quantile(0.3)), torch.full((6,), 0.3))
+    torch.testing.assert_close(
+        predictive.cdf(predictive.quantile(0.3)), torch.full((6,), 0.3)
+    )
 
 
 def test_a_gradient_reaches_every_parameter(kind: Any, head: Any) -> None:
@@ -92,14 +101,16 @@ def test_a_saved_network_predicts_the_same(kind: Any, head: Any) -> None:
 
 
 @pytest.mark.parametrize("name", list(HEADS))
-def test_a_head_turns_its_numbers_into_laws_of_any_batch_shape(name: str) -> None:
+def test_a_head_turns_its_numbers_into_distributions_of_any_batch_shape(
+    name: str,
+) -> None:
     head = HEADS[name](floor=0.1)
     for shape in ((), (5,), (2, 3, 5)):
         raw: Tensor = torch.randn(*shape, head.size, requires_grad=True)
-        law = head(raw)
-        assert isinstance(law, AbstractDistribution)
-        assert law.batch_shape == shape
-        law.log_prob(torch.zeros(shape)).sum().backward()
+        predictive = head(raw)
+        assert isinstance(predictive, AbstractDistribution)
+        assert predictive.batch_shape == shape
+        predictive.log_prob(torch.zeros(shape)).sum().backward()
         assert raw.grad is not None
         assert torch.isfinite(raw.grad).all()
     assert head.floor == 0.1

@@ -47,7 +47,7 @@ def over_confident(
     return Gaussian(mean, torch.full_like(mean, 0.5)), mean + noise
 
 
-def laws(dtype: torch.dtype) -> dict[str, AbstractDistribution]:
+def predictives(dtype: torch.dtype) -> dict[str, AbstractDistribution]:
     mean = torch.tensor([0.0, 1.0, -3.0], dtype=dtype)
     steps = torch.linspace(-2, 2, 9, dtype=dtype)
     levels = torch.linspace(0.1, 0.9, 9, dtype=dtype)
@@ -66,8 +66,10 @@ def laws(dtype: torch.dtype) -> dict[str, AbstractDistribution]:
 def test_a_true_model_with_atoms_needs_no_map(
     name: str, bounds: tuple[float, float], generator: torch.Generator
 ) -> None:
-    law = Censored(Gaussian(torch.randn(2000, generator=generator), 1.0), *bounds)
-    fitted = make(name).fit(law, law.sample(generator=generator))
+    predictive = Censored(
+        Gaussian(torch.randn(2000, generator=generator), 1.0), *bounds
+    )
+    fitted = make(name).fit(predictive, predictive.sample(generator=generator))
     assert (fitted.apply(GRID) - GRID).abs().max() < 0.05
 
 
@@ -95,11 +97,17 @@ def test_the_table_holds_all_six() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_narrow_laws_become_wider(name: str, generator: torch.Generator) -> None:
-    law, y = over_confident(200, generator)
-    lower, upper = make(name).fit(law, y).transform(law).interval(0.9)
+def test_narrow_distributions_become_wider(
+    name: str, generator: torch.Generator
+) -> None:
+    predictive, y = over_confident(200, generator)
+    lower, upper = make(name).fit(predictive, y).transform(predictive).interval(0.9)
     covered = ((lower <= y) & (y <= upper)).double().mean()
-    before = ((law.interval(0.9)[0] <= y) & (y <= law.interval(0.9)[1])).double().mean()
+    before = (
+        ((predictive.interval(0.9)[0] <= y) & (y <= predictive.interval(0.9)[1]))
+        .double()
+        .mean()
+    )
     assert before < 0.7
     assert 0.85 < covered < 0.96
 
@@ -143,17 +151,19 @@ def test_what_is_widened_first_keeps_its_support_and_is_stored(
 
     fitted = make(name).fit(predicted(200), y[:200])
     assert fitted.spread > 4
-    law = fitted.transform(predicted(200))
-    lower, upper = law.interval(0.9)
+    predictive = fitted.transform(predicted(200))
+    lower, upper = predictive.interval(0.9)
     assert 0.82 < ((lower <= y[200:]) & (y[200:] <= upper)).double().mean() < 0.97
-    assert base == "plain" or float(law.quantile(1e-12).min()) >= 0
+    assert base == "plain" or float(predictive.quantile(1e-12).min()) >= 0
     levels = torch.linspace(0.01, 0.99, 9)[:, None].expand(9, 200)
-    torch.testing.assert_close(law.cdf(law.quantile(levels)), levels, atol=1e-8, rtol=0)
-    assert law.log_prob(y[200:]).isfinite().all()
+    torch.testing.assert_close(
+        predictive.cdf(predictive.quantile(levels)), levels, atol=1e-8, rtol=0
+    )
+    assert predictive.log_prob(y[200:]).isfinite().all()
     restored = from_json(fitted.to_json())
     assert restored.spread == fitted.spread
     assert torch.equal(
-        restored.transform(predicted(200)).cdf(y[200:]), law.cdf(y[200:])
+        restored.transform(predicted(200)).cdf(y[200:]), predictive.cdf(y[200:])
     )
 
 
@@ -163,7 +173,9 @@ def test_outliers_widen_nothing(generator: torch.Generator) -> None:
     fitted = make("smooth").fit(Gaussian(torch.zeros(200), 1.0), y)
     assert fitted.spread == 1
     rounded = make("smooth").fit(
-        Gaussian(torch.zeros(196), 0.1), y[4:], pit=lambda law: law.cdf(y[4:].round())
+        Gaussian(torch.zeros(196), 0.1),
+        y[4:],
+        pit=lambda predictive: predictive.cdf(y[4:].round()),
     )
     assert rounded.spread > 1
 
@@ -172,32 +184,32 @@ def test_outliers_widen_nothing(generator: torch.Generator) -> None:
 def test_the_default_float_type_changes_nothing(
     name: str, generator: torch.Generator
 ) -> None:
-    law, y = over_confident(37, generator)
-    learned = make(name).fit(law, y).to_json()
+    predictive, y = over_confident(37, generator)
+    learned = make(name).fit(predictive, y).to_json()
     torch.set_default_dtype(torch.float32)  # the fixture of each test sets it back
-    assert make(name).fit(law, y).to_json() == learned
+    assert make(name).fit(predictive, y).to_json() == learned
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fit_returns_itself_and_fits_anew(
     name: str, generator: torch.Generator
 ) -> None:
-    law, y = over_confident(50, generator)
-    once = make(name).fit(law, y)
-    again = make(name).fit(law[:10], y[:10])
-    assert again.fit(law, y) is again
+    predictive, y = over_confident(50, generator)
+    once = make(name).fit(predictive, y)
+    again = make(name).fit(predictive[:10], y[:10])
+    assert again.fit(predictive, y) is again
     assert again.to_json() == once.to_json()
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("base", list(laws(torch.float64)))
-def test_takes_every_law_of_either_precision(
+@pytest.mark.parametrize("base", list(predictives(torch.float64)))
+def test_takes_every_distribution_of_either_precision(
     name: str, base: str, dtype: torch.dtype, generator: torch.Generator
 ) -> None:
     recalibrator = make(name).fit(*over_confident(60, generator, dtype))
-    law = laws(dtype)[base]
-    lower, upper = recalibrator.transform(law).interval(0.8)
+    predictive = predictives(dtype)[base]
+    lower, upper = recalibrator.transform(predictive).interval(0.8)
     assert lower.shape == upper.shape == (3,)
     assert lower.dtype == dtype
     assert torch.isfinite(lower).all()
@@ -206,23 +218,23 @@ def test_takes_every_law_of_either_precision(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_takes_whatever_is_a_prediction(name: str, generator: torch.Generator) -> None:
-    law, y = over_confident(40, generator)
-    mean, std = law.mean, law.stddev
-    ours = make(name).fit(law, y)
+    predictive, y = over_confident(40, generator)
+    mean, std = predictive.mean, predictive.stddev
+    ours = make(name).fit(predictive, y)
     arrays_ = make(name).fit((mean.numpy(), std.numpy()), y.numpy())
     theirs = make(name).fit(torch.distributions.Normal(mean, std), y)
     assert ours.to_json() == arrays_.to_json() == theirs.to_json()
-    expected = ours.transform(law).interval(0.9)
+    expected = ours.transform(predictive).interval(0.9)
     torch.testing.assert_close(ours.transform((mean, std)).interval(0.9), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("members", [1, 5])
-def test_ensembles_are_one_law_per_row(
+def test_ensembles_are_one_distribution_per_row(
     name: str, members: int, generator: torch.Generator
 ) -> None:
-    law, y = over_confident(80, generator)
-    means = law.mean + 0.1 * torch.randn(members, 80, generator=generator)
+    predictive, y = over_confident(80, generator)
+    means = predictive.mean + 0.1 * torch.randn(members, 80, generator=generator)
     ensemble = GaussianMixture(means, 0.5)
     lower, upper = make(name).fit(ensemble, y).transform(ensemble).interval(0.9)
     assert lower.shape == (80,)
@@ -241,9 +253,9 @@ def test_predictions_may_have_more_axes(name: str, generator: torch.Generator) -
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_few_rows_give_finite_maps_or_say_so(name: str, n: int) -> None:
-    law = Gaussian(torch.zeros(n), 1.0)
-    fitted = make(name).fit(law, torch.full((n,), 0.7))
-    lower, upper = fitted.transform(law).interval(0.4)
+    predictive = Gaussian(torch.zeros(n), 1.0)
+    fitted = make(name).fit(predictive, torch.full((n,), 0.7))
+    lower, upper = fitted.transform(predictive).interval(0.4)
     assert torch.isfinite(lower).all()
     assert torch.isfinite(upper).all()
     assert (lower <= upper).all()
@@ -253,20 +265,20 @@ def test_a_few_rows_give_finite_maps_or_say_so(name: str, n: int) -> None:
 def test_json_gives_the_same_predictions_bit_by_bit(
     name: str, generator: torch.Generator
 ) -> None:
-    law, y = over_confident(120, generator)
-    fitted = make(name).fit(law, y)
+    predictive, y = over_confident(120, generator)
+    fitted = make(name).fit(predictive, y)
     restored = from_json(fitted.to_json())
     assert type(restored) is type(fitted)
     assert restored.to_json() == fitted.to_json()
     for coverage in (0.1, 0.5, 0.9, 0.99, 0.999):
         there, here = (
-            each.transform(law).interval(coverage) for each in (restored, fitted)
+            each.transform(predictive).interval(coverage) for each in (restored, fitted)
         )
         assert torch.equal(there[0], here[0])
         assert torch.equal(there[1], here[1])
     if name in MAPS:
         assert torch.equal(restored.apply(GRID), fitted.apply(GRID))
-        before, after = fitted.transform(law), restored.transform(law)
+        before, after = fitted.transform(predictive), restored.transform(predictive)
         assert torch.equal(before.log_prob(y), after.log_prob(y))
         assert torch.equal(before.variance, after.variance)
 
@@ -299,25 +311,25 @@ def test_damaged_json_is_refused(name: str, generator: torch.Generator) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_unfitted_parts_say_what_to_do(name: str) -> None:
-    law = Gaussian([0.0], 1.0)
+    predictive = Gaussian([0.0], 1.0)
     with pytest.raises(
         InputError, match=rf"{name} recalibrator must be fitted first.*Call\s+fit\("
     ):
-        make(name).transform(law)
+        make(name).transform(predictive)
     with pytest.raises(InputError, match=r"fitted first"):
         make(name).to_json()
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_that_do_not_fit_are_refused(name: str) -> None:
-    law = Gaussian([0.0, 1.0], 1.0)
+    predictive = Gaussian([0.0, 1.0], 1.0)
     with pytest.raises(InputError, match=r"y must be finite.*y\[1\] = nan"):
-        make(name).fit(law, [0.0, float("nan")])
+        make(name).fit(predictive, [0.0, float("nan")])
     for y in ([0.0], [[0.0], [1.0]], 0.5):
         with pytest.raises(
             InputError, match=r"one distribution and one target.*squeeze\(-1\)"
         ):
-            make(name).fit(law, y)
+            make(name).fit(predictive, y)
     with pytest.raises(InputError, match=r"shapes are \(2, 2\).*GaussianMixture"):
         make(name).fit(Gaussian(torch.zeros(2, 2), 1.0), torch.zeros(2, 2))
     diverged = Gaussian(torch.tensor([0.0, float("nan")]), torch.ones(2))
@@ -350,8 +362,8 @@ def test_any_pit_values_give_an_increasing_map_onto_the_unit_interval(
     assert inner[0] == 0
     assert inner[-1] == 1
     assert (inner.diff() >= 0).all()
-    law = fitted.transform(Gaussian(torch.zeros(9), 1.0))
-    assert torch.isfinite(law.log_prob(torch.linspace(-8, 8, 9))).all()
+    predictive = fitted.transform(Gaussian(torch.zeros(9), 1.0))
+    assert torch.isfinite(predictive.log_prob(torch.linspace(-8, 8, 9))).all()
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -364,9 +376,9 @@ def test_constant_pit_values_give_a_finite_map(
     mapped = fitted.apply(GRID)
     assert torch.isfinite(mapped).all()
     assert (mapped.diff() >= 0).all()
-    law = fitted.transform(Gaussian([0.0], 1.0))
-    assert torch.isfinite(law.mean).all()
-    assert torch.isfinite(law.log_prob([0.0])).all()
+    predictive = fitted.transform(Gaussian([0.0], 1.0))
+    assert torch.isfinite(predictive.mean).all()
+    assert torch.isfinite(predictive.log_prob([0.0])).all()
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -31,8 +31,8 @@ NAMES = list(REGULARIZERS)
 
 
 def over_confident(n: int, factor: float, generator: torch.Generator) -> Tensor:
-    law = Gaussian(torch.zeros(n), torch.full((n,), factor))
-    return law.cdf(torch.randn(n, generator=generator))
+    predictive = Gaussian(torch.zeros(n), torch.full((n,), factor))
+    return predictive.cdf(torch.randn(n, generator=generator))
 
 
 @pytest.mark.parametrize("regularizer", PAIRS)
@@ -108,17 +108,17 @@ def test_takes_precise_tails_and_plain_values_alike(
     name: str, generator: torch.Generator
 ) -> None:
     y = torch.randn(50, generator=generator)
-    law = Gaussian(torch.zeros(50), torch.ones(50))
-    precise = REGULARIZERS[name](law.pit(y))
-    torch.testing.assert_close(precise, REGULARIZERS[name](law.cdf(y)))
+    predictive = Gaussian(torch.zeros(50), torch.ones(50))
+    precise = REGULARIZERS[name](predictive.pit(y))
+    torch.testing.assert_close(precise, REGULARIZERS[name](predictive.cdf(y)))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_float32_of_a_gaussian_is_finite_far_out(name: str) -> None:
     far = torch.tensor([5.5, 10.0, 14.0, 1e3, 1e6], dtype=torch.float32)
     y = torch.cat([torch.linspace(-2, 2, 40).float(), far, -far]).requires_grad_()
-    law = Gaussian(torch.zeros(50).float(), torch.ones(50).float())
-    value = REGULARIZERS[name](law.pit(y))
+    predictive = Gaussian(torch.zeros(50).float(), torch.ones(50).float())
+    value = REGULARIZERS[name](predictive.pit(y))
     value.backward()
     assert torch.isfinite(value)
     assert y.grad is not None
@@ -134,8 +134,8 @@ def test_pulls_the_spread_as_hard_as_the_papers_regularizer(
 
     def pull(which: str) -> float:
         log_spread = torch.full((20, 512), np.log(2 / 3), requires_grad=True)
-        law = Gaussian(torch.zeros(20, 512), log_spread.exp())
-        value = STRENGTHS[which] * REGULARIZERS[which](law.pit(y)).sum()
+        predictive = Gaussian(torch.zeros(20, 512), log_spread.exp())
+        value = STRENGTHS[which] * REGULARIZERS[which](predictive.pit(y)).sum()
         (gradient,) = torch.autograd.grad(value, log_spread)
         return float(gradient.sum())
 

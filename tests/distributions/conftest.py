@@ -22,10 +22,10 @@ def crps_by_definition() -> Score:
     """
 
     def score(
-        law: AbstractDistribution, y: Tensor, levels: Sequence[float] = ()
+        predictive: AbstractDistribution, y: Tensor, levels: Sequence[float] = ()
     ) -> Tensor:
         every = [*TAIL, *LEVELS, *levels, *(1 - level for level in TAIL)]
-        knots = torch.stack([*(law.quantile(level) for level in every), y])
+        knots = torch.stack([*(predictive.quantile(level) for level in every), y])
         knots = knots.sort(0).values
         nodes, weights = (
             torch.tensor(part)[:, None, None]
@@ -33,7 +33,9 @@ def crps_by_definition() -> Score:
         )
         width = knots.diff(dim=0) / 2
         points = knots[:-1] + width * (1 + nodes)
-        tail = torch.where(points < y, law.cdf(points), law.survival(points))
+        tail = torch.where(
+            points < y, predictive.cdf(points), predictive.survival(points)
+        )
         return (weights * width * tail**2).sum((0, 1))
 
     return score

@@ -1,4 +1,4 @@
-"""Laws of torch, of scipy and of nobody in particular."""
+"""Distributions of torch, of scipy and of nobody in particular."""
 
 from collections.abc import Callable
 from functools import partial
@@ -49,45 +49,50 @@ def pair(request: pytest.FixtureRequest) -> Pair:
 
 
 def test_torch_and_scipy_say_the_same(pair: Pair) -> None:
-    law, frozen = pair
+    predictive, frozen = pair
     other = ScipyDistribution(frozen)
-    inside = torch.stack([law.quantile(level) for level in (0.01, 0.5, 0.97)])
-    assert law.batch_shape == other.batch_shape == (3,)
+    inside = torch.stack([predictive.quantile(level) for level in (0.01, 0.5, 0.97)])
+    assert predictive.batch_shape == other.batch_shape == (3,)
     for method in ("cdf", "survival", "log_prob"):
-        actual, expected = getattr(law, method)(inside), getattr(other, method)(inside)
+        actual, expected = (
+            getattr(predictive, method)(inside),
+            getattr(other, method)(inside),
+        )
         torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9)
-    for y in (inside, law.mean - 40, law.mean + 40):
-        torch.testing.assert_close(law.crps(y), other.crps(y), rtol=1e-5, atol=1e-7)
+    for y in (inside, predictive.mean - 40, predictive.mean + 40):
+        torch.testing.assert_close(
+            predictive.crps(y), other.crps(y), rtol=1e-5, atol=1e-7
+        )
     for level in (1e-6, 0.2, 0.5, 0.9):
-        actual, expected = law.quantile(level), other.quantile(level)
+        actual, expected = predictive.quantile(level), other.quantile(level)
         torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9)
-    torch.testing.assert_close(law.mean, other.mean)
-    torch.testing.assert_close(law.variance, other.variance)
-    torch.testing.assert_close(law[1:].cdf(1.0), other[1:].cdf(1.0))
-    torch.testing.assert_close(law[1:].cdf(1.0), law.cdf(1.0)[1:])
+    torch.testing.assert_close(predictive.mean, other.mean)
+    torch.testing.assert_close(predictive.variance, other.variance)
+    torch.testing.assert_close(predictive[1:].cdf(1.0), other[1:].cdf(1.0))
+    torch.testing.assert_close(predictive[1:].cdf(1.0), predictive.cdf(1.0)[1:])
 
 
 def test_quadrature_agrees_with_closed_forms() -> None:
     z = torch.tensor([-30.0, -2.0, 0.0, 0.7, 6.0])
     normal, laplace = stats.norm([0.0] * 5), stats.laplace([0.0] * 5)
     # The Laplace density has a kink in the middle of an integral.
-    for frozen, law, tolerance in (
+    for frozen, predictive, tolerance in (
         (normal, Gaussian(z * 0, 1.0), 1e-8),
         (laplace, Laplace(z * 0, 1.0), 2e-5),
     ):
         torch.testing.assert_close(
             ScipyDistribution(frozen).crps(z),
-            law.crps(z),
+            predictive.crps(z),
             rtol=tolerance,
             atol=tolerance,
         )
 
 
 def test_values_outside_the_support_are_answered() -> None:
-    law = TorchDistribution(distributions.Uniform(torch.zeros(3), torch.ones(3)))
+    predictive = TorchDistribution(distributions.Uniform(torch.zeros(3), torch.ones(3)))
     y = torch.tensor([-0.5, 0.5, 1.5])
-    assert law.cdf(y).tolist() == [0.0, 0.5, 1.0]
-    assert law.log_prob(y).tolist() == [-torch.inf, 0.0, -torch.inf]
+    assert predictive.cdf(y).tolist() == [0.0, 0.5, 1.0]
+    assert predictive.log_prob(y).tolist() == [-torch.inf, 0.0, -torch.inf]
     gamma, _ = PAIRS["gamma"]
     assert gamma.quantile(0.0).eq(0).all()
     assert gamma.quantile(1.0).eq(torch.inf).all()
@@ -105,18 +110,7 @@ def test_root_of_the_cdf_carries_gradients() -> None:
     assert torch.autograd.gradcheck(ask("crps", Y[1:]), rate, atol=1e-5)
 
 
-def test_mixtures_of_other_families_are_adapted() -> None:
-    parts = distributions.Exponential(torch.tensor([[1.0, 3.0], [2.0, 0.5]]))
-    weights = distributions.Categorical(torch.tensor([[0.5, 0.5], [0.1, 0.9]]))
-    law = TorchDistribution(distributions.MixtureSameFamily(weights, parts))
-    expected = 1 - 0.5 * (-torch.tensor([1.0, 3.0])).exp().sum()
-    torch.testing.assert_close(law.cdf(torch.ones(2))[0], expected)
-    torch.testing.assert_close(law.cdf(law.quantile(0.3)), torch.tensor([0.3, 0.3]))
-    with pytest.raises(UnsupportedError, match="selection of rows"):
-        law[:1]
-
-
-def test_torch_laws_without_what_is_asked() -> None:
+def test_torch_distributions_without_what_is_asked() -> None:
     with pytest.raises(InputError, match=r"torch's Beta has none.*scipy\.stats"):
         TorchDistribution(distributions.Beta(SHAPE, RATE))
     with pytest.raises(InputError, match=r"event_shape \(3,\)"):
@@ -126,12 +120,12 @@ def test_torch_laws_without_what_is_asked() -> None:
     squared = distributions.TransformedDistribution(
         distributions.Normal(SHAPE, RATE), distributions.transforms.ExpTransform()
     )
-    law = TorchDistribution(squared)
-    assert law.dtype == torch.float64
-    assert law.crps(Y).isfinite().all()
+    predictive = TorchDistribution(squared)
+    assert predictive.dtype == torch.float64
+    assert predictive.crps(Y).isfinite().all()
     for name in ("mean", "variance"):
         with pytest.raises(UnsupportedError, match=f"LogNormal|cannot give its {name}"):
-            getattr(law, name)
+            getattr(predictive, name)
     beta = distributions.TransformedDistribution(
         distributions.Beta(SHAPE, RATE), distributions.transforms.ExpTransform()
     )
@@ -139,13 +133,13 @@ def test_torch_laws_without_what_is_asked() -> None:
         TorchDistribution(beta).cdf(Y)
 
 
-def test_scipy_laws_have_their_limits() -> None:
+def test_scipy_distributions_have_their_limits() -> None:
     with pytest.raises(UnsupportedError, match="finite mean"):
         ScipyDistribution(stats.cauchy([0.0, 1.0])).crps(torch.zeros(2))
-    law = ScipyDistribution(stats.expon(scale=[1.0, 2.0]))
-    assert law.pit(torch.tensor([-1.0, 1.0])).log_cdf.isfinite().all()
-    assert not law.cdf(torch.ones(2, requires_grad=True)).requires_grad
-    chosen = law[torch.tensor([True, False])]
+    predictive = ScipyDistribution(stats.expon(scale=[1.0, 2.0]))
+    assert predictive.pit(torch.tensor([-1.0, 1.0])).log_cdf.isfinite().all()
+    assert not predictive.cdf(torch.ones(2, requires_grad=True)).requires_grad
+    chosen = predictive[torch.tensor([True, False])]
     assert chosen.batch_shape == (1,)
 
 
@@ -177,39 +171,26 @@ class Squashed(Logistic):
 
 
 def test_a_cdf_is_enough_for_pit_values() -> None:
-    law = CdfDistribution(Logistic())
+    predictive = CdfDistribution(Logistic())
     y = torch.tensor([[0.0, 1.0]], requires_grad=True)
-    pit = law.pit(y)
+    pit = predictive.pit(y)
     torch.testing.assert_close(pit.cdf, y.sigmoid())
     assert pit.survival.requires_grad
-    for ask in (law.crps, law.log_prob, law.quantile):
+    for ask in (predictive.crps, predictive.log_prob, predictive.quantile):
         with pytest.raises(UnsupportedError, match="only its cdf is known"):
             ask(0.5)
     for name in ("mean", "variance"):
         with pytest.raises(UnsupportedError, match=f"has no {name}"):
-            getattr(law, name)
-
-
-def test_moments_may_be_methods() -> None:
-    class Methods(Logistic):
-        def mean(self) -> list[float]:
-            return [0.0, 1.0]
-
-        def variance(self) -> Tensor:
-            return torch.ones(2)
-
-    law = CdfDistribution(Methods())
-    assert law.mean.tolist() == [0.0, 1.0]
-    assert law.variance.tolist() == [1.0, 1.0]
+            getattr(predictive, name)
 
 
 def test_an_object_answers_what_it_can() -> None:
-    law = CdfDistribution(Squashed())
-    assert law.batch_shape == (2,)
-    assert law.mean.tolist() == [0.0, 0.0]
-    assert law.variance.tolist() == [1.0, 1.0]
-    assert law.quantile(0.5).tolist() == [0.0, 0.0]
-    assert law.crps([-1.0, 1.0]).tolist() == [1.0, 1.0]
-    assert law[:1].batch_shape == ()
+    predictive = CdfDistribution(Squashed())
+    assert predictive.batch_shape == (2,)
+    assert predictive.mean.tolist() == [0.0, 0.0]
+    assert predictive.variance.tolist() == [1.0, 1.0]
+    assert predictive.quantile(0.5).tolist() == [0.0, 0.0]
+    assert predictive.crps([-1.0, 1.0]).tolist() == [1.0, 1.0]
+    assert predictive[:1].batch_shape == ()
     with pytest.raises(InputError, match=r"keep the shape.*\(2,\), got \(\)"):
-        law.log_prob([1.0, 2.0])
+        predictive.log_prob([1.0, 2.0])

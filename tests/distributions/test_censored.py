@@ -1,4 +1,4 @@
-"""Laws with mass on their bounds, against closed forms and samples."""
+"""Distributions with mass on their bounds, against closed forms and samples."""
 
 import warnings
 from collections.abc import Callable
@@ -10,17 +10,14 @@ import torch
 from scipy import stats
 
 from calibrant import (
-    REGULARIZERS,
     TRANSFORMS,
     Censored,
     Gaussian,
-    GaussianMixture,
     InputError,
     Mixture,
     Recalibrated,
     Transformed,
     Truncated,
-    evaluate,
     pit_values,
 )
 from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
@@ -29,7 +26,7 @@ from calibrant.metrics.pit import GriddedTargetWarning
 from calibrant.recalibration.maps import BetaMap
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
-LAW = Censored(Gaussian(MEAN, 1.0), -0.5, 2.0)
+PREDICTIVE = Censored(Gaussian(MEAN, 1.0), -0.5, 2.0)
 
 
 def test_moments_are_those_of_recorded_values() -> None:
@@ -42,55 +39,43 @@ def test_moments_are_those_of_recorded_values() -> None:
         + z.log_prob(low).exp()
         - z.log_prob(high).exp()
     )
-    torch.testing.assert_close(LAW.mean, first, atol=1e-7, rtol=0)
-    draws = LAW.sample((200_000,), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(LAW.stddev, draws.std(0), atol=5e-3, rtol=0)
+    torch.testing.assert_close(PREDICTIVE.mean, first, atol=1e-7, rtol=0)
+    draws = PREDICTIVE.sample((200_000,), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(PREDICTIVE.stddev, draws.std(0), atol=5e-3, rtol=0)
     assert draws.min() == -0.5
     assert draws.max() == 2.0
 
 
 def test_the_cdf_jumps_at_the_bounds() -> None:
-    assert LAW.cdf(torch.full((3,), -0.6)).tolist() == [0.0] * 3
-    assert LAW.survival(torch.full((3,), 2.0)).tolist() == [0.0] * 3
-    assert LAW.cdf(torch.full((3,), 2.0)).tolist() == [1.0] * 3
+    assert PREDICTIVE.cdf(torch.full((3,), -0.6)).tolist() == [0.0] * 3
+    assert PREDICTIVE.survival(torch.full((3,), 2.0)).tolist() == [0.0] * 3
+    assert PREDICTIVE.cdf(torch.full((3,), 2.0)).tolist() == [1.0] * 3
     y = torch.full((3,), 0.4)
-    torch.testing.assert_close(LAW.cdf(y), Gaussian(MEAN, 1.0).cdf(y))
-    torch.testing.assert_close(LAW.cdf(y) + LAW.survival(y), torch.ones(3))
+    torch.testing.assert_close(PREDICTIVE.cdf(y), Gaussian(MEAN, 1.0).cdf(y))
+    torch.testing.assert_close(
+        PREDICTIVE.cdf(y) + PREDICTIVE.survival(y), torch.ones(3)
+    )
     for value in (-1.0, -0.5, 0.4, 2.0, 3.0):
         y = torch.full((3,), value)
-        pit = LAW.pit(y)
-        torch.testing.assert_close(pit.cdf, LAW.cdf(y))
-        torch.testing.assert_close(pit.log_survival.exp(), LAW.survival(y))
+        pit = PREDICTIVE.pit(y)
+        torch.testing.assert_close(pit.cdf, PREDICTIVE.cdf(y))
+        torch.testing.assert_close(pit.log_survival.exp(), PREDICTIVE.survival(y))
 
 
 def test_a_bound_has_a_probability_and_the_rest_a_density() -> None:
     known = stats.norm(MEAN.numpy())
-    at_low = LAW.log_prob(torch.full((3,), -0.5))
+    at_low = PREDICTIVE.log_prob(torch.full((3,), -0.5))
     torch.testing.assert_close(at_low, torch.from_numpy(known.logcdf(-0.5)))
-    at_high = LAW.log_prob(torch.full((3,), 2.0))
+    at_high = PREDICTIVE.log_prob(torch.full((3,), 2.0))
     torch.testing.assert_close(at_high, torch.from_numpy(known.logsf(2.0)))
-    inside = LAW.log_prob(torch.full((3,), 1.0))
+    inside = PREDICTIVE.log_prob(torch.full((3,), 1.0))
     torch.testing.assert_close(inside, torch.from_numpy(known.logpdf(1.0)))
-    assert LAW.log_prob(torch.full((3,), 2.1)).tolist() == [-torch.inf] * 3
-
-
-def test_intervals_hold_the_bounds_and_the_crps_is_that_of_samples() -> None:
-    lower, upper = LAW.interval(0.9)
-    assert lower.tolist() == [-0.5, -0.5, -0.5]
-    assert upper[2] == -0.5
-    draws = LAW.sample((4000,), generator=torch.Generator().manual_seed(1))
-    y = torch.tensor([-0.5, 0.3, 2.0])
-    pairs = (draws[:2000] - draws[2000:]).abs().mean(0) / 2
-    expected = (draws - y).abs().mean(0) - pairs
-    torch.testing.assert_close(LAW.crps(y), expected, atol=0.02, rtol=0)
-    mixture = Censored(GaussianMixture(torch.stack([MEAN, MEAN + 1]), 1.0), 0.0)
-    assert mixture[1:].mean.shape == (2,)
-    assert mixture.base.batch_shape == (3,)
+    assert PREDICTIVE.log_prob(torch.full((3,), 2.1)).tolist() == [-torch.inf] * 3
 
 
 @pytest.mark.parametrize("bounds", [(1.0, 0.0), (0.0, 0.0), ([0.0, 1.0], 2.0)])
 def test_bounds_are_two_ordered_numbers(bounds: tuple[object, float]) -> None:
-    with pytest.raises(InputError, match="low < high"):
+    with pytest.raises(InputError, match=r"low < high|low must be a number"):
         Censored(Gaussian(MEAN, 1.0), *bounds)  # type: ignore[arg-type]
 
 
@@ -123,21 +108,24 @@ BOUNDS = {"below": (-0.7, np.inf), "above": (-np.inf, 0.9), "both": (-0.7, 0.9)}
 def test_total_mass_of_densities_and_atoms_is_one(
     build: Callable[..., AbstractDistribution], bounds: tuple[float, float]
 ) -> None:
-    law = build(Gaussian([0.2], 1.0), *bounds)
-    atoms = law._atoms()
+    predictive = build(Gaussian([0.2], 1.0), *bounds)
+    atoms = predictive._atoms()
     assert atoms is not None
     atoms = atoms.unique()[:, None]
-    mass = law.log_prob(atoms).exp().sum()
+    mass = predictive.log_prob(atoms).exp().sum()
     torch.testing.assert_close(
-        mass, (law.cdf(atoms) - law.cdf_before(atoms)).sum(), atol=1e-9, rtol=0
+        mass,
+        (predictive.cdf(atoms) - predictive.cdf_before(atoms)).sum(),
+        atol=1e-9,
+        rtol=0,
     )
     # The rest is a density: by quadrature on panels that end at the atoms.
-    tails = [law.quantile(1e-9)[None], law.quantile(1 - 1e-9)[None]]
+    tails = [predictive.quantile(1e-9)[None], predictive.quantile(1 - 1e-9)[None]]
     ends = torch.cat([atoms, *tails]).flatten().sort().values.unique()
     nodes, weights = np.polynomial.legendre.leggauss(400)
     for low, high in pairwise(ends):
         at = low + (high - low) * (torch.from_numpy(nodes) + 1) / 2
-        density = law.log_prob(at[:, None]).exp()[:, 0]
+        density = predictive.log_prob(at[:, None]).exp()[:, 0]
         mass += (torch.from_numpy(weights) * density).sum() * (high - low) / 2
     assert float(mass) == pytest.approx(1.0, abs=1e-4)
 
@@ -163,39 +151,13 @@ def test_a_true_model_with_atoms_is_called_calibrated(
     name: str, bounds: tuple[float, float], generator: torch.Generator
 ) -> None:
     base = Gaussian(torch.randn(1000, generator=generator), 1.0)
-    law = TRUE[name](base, *bounds)
+    predictive = TRUE[name](base, *bounds)
     # Targets for samples come from what these were drawn from.
-    true = Censored(base, *bounds) if name == "samples" else law
+    true = Censored(base, *bounds) if name == "samples" else predictive
     y = true.sample(generator=generator)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GriddedTargetWarning)
-        assert stats.kstest(pit_values(law, y), "uniform").pvalue > 1e-3
-
-
-@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS.keys())
-def test_the_scorecard_of_a_true_model_shows_no_fault(
-    bounds: tuple[float, float], generator: torch.Generator
-) -> None:
-    law = Censored(Gaussian(torch.randn(2000, generator=generator), 1.0), *bounds)
-    card = evaluate(law, law.sample(generator=generator))
-    judged = [m for m in card.measures if m.p_value is not None]
-    assert len(judged) > 5
-    assert all(m.p_value > 1e-3 for m in judged), {m.name: m.value for m in judged}
-
-
-@pytest.mark.parametrize("two_sided", [False, True])
-@pytest.mark.parametrize("value", [-1.0, -0.5, 2.0, 3.0])
-def test_regularizers_are_finite_on_and_beyond_the_bounds(
-    value: float, two_sided: bool
-) -> None:
-    mean = MEAN.clone().requires_grad_()
-    pit = Censored(Gaussian(mean, 1.0), -0.5, 2.0).pit(torch.full((3,), value))
-    for name, regularizer in REGULARIZERS.items():
-        options = {"two_sided": two_sided} if name == "cumulative_kl" else {}
-        loss = regularizer(pit, **options)
-        (gradient,) = torch.autograd.grad(loss, mean, retain_graph=True)
-        assert loss.isfinite(), name
-        assert gradient.isfinite().all(), name
+        assert stats.kstest(pit_values(predictive, y), "uniform").pvalue > 1e-3
 
 
 @pytest.mark.parametrize("bound", [0.1, 0.7])  # above and below its float32
@@ -223,11 +185,21 @@ def test_a_diverged_model_says_nan(
     build: Callable[..., AbstractDistribution],
 ) -> None:
     mean = torch.tensor([torch.nan, 0.2], dtype=torch.float64)
-    law = build(Gaussian(mean, 1.0), 0.0, 1.0)
+    predictive = build(Gaussian(mean, 1.0), 0.0, 1.0)
     for value in (-0.5, 0.0, 0.5, 1.0, 1.5):
         y = torch.full((2,), value, dtype=torch.float64)
-        answers = [*law.pit(y), law.cdf(y), law.survival(y), law.log_prob(y)]
+        answers = [
+            *predictive.pit(y),
+            predictive.cdf(y),
+            predictive.survival(y),
+            predictive.log_prob(y),
+        ]
         assert all(answer[0].isnan() for answer in answers)
         assert not any(answer[1].isnan() for answer in answers)
-    answers = [law.quantile(0.3), *law.interval(0.8), law.mean, law.variance]
+    answers = [
+        predictive.quantile(0.3),
+        *predictive.interval(0.8),
+        predictive.mean,
+        predictive.variance,
+    ]
     assert all(answer[0].isnan() and answer[1].isfinite() for answer in answers)

@@ -18,7 +18,7 @@ LOCATION = double([0.0, -1.0, 3.0, 100.0])
 SCALE = double([1.0, 0.1, 4.0, 10.0])
 DF = double([1.5, 4.0, 30.0, 1e5])
 Pair = tuple[AbstractDistribution, Any]
-LAWS: dict[str, Pair] = {
+PREDICTIVES: dict[str, Pair] = {
     "gaussian": (Gaussian(LOCATION, SCALE), stats.norm(LOCATION, SCALE)),
     "laplace": (Laplace(LOCATION, SCALE), stats.laplace(LOCATION, SCALE)),
     "student_t": (StudentT(DF, LOCATION, SCALE), stats.t(DF, LOCATION, SCALE)),
@@ -27,7 +27,7 @@ Z = double([-30.0, -8.0, -2.0, -0.3, 0.0, 1e-9, 0.7, 1.8, 5.0, 20.0])
 VALUES = LOCATION + SCALE * Z[:, None]
 
 
-@pytest.fixture(params=LAWS.values(), ids=LAWS.keys())
+@pytest.fixture(params=PREDICTIVES.values(), ids=PREDICTIVES.keys())
 def pair(request: pytest.FixtureRequest) -> Pair:
     return request.param
 
@@ -37,44 +37,44 @@ def close(actual: Tensor, expected: np.ndarray, rtol: float = 1e-12) -> None:
 
 
 def test_tails_have_relative_precision(pair: Pair) -> None:
-    law, reference = pair
+    predictive, reference = pair
     # (y - m) / s itself rounds to 1e-14 at these locations.
-    close(law.cdf(VALUES), reference.cdf(VALUES), 1e-10)
-    close(law.survival(VALUES), reference.sf(VALUES), 1e-10)
-    close(law.pit(VALUES).log_cdf, reference.logcdf(VALUES), 1e-10)
-    close(law.pit(VALUES).log_survival, reference.logsf(VALUES), 1e-10)
+    close(predictive.cdf(VALUES), reference.cdf(VALUES), 1e-10)
+    close(predictive.survival(VALUES), reference.sf(VALUES), 1e-10)
+    close(predictive.pit(VALUES).log_cdf, reference.logcdf(VALUES), 1e-10)
+    close(predictive.pit(VALUES).log_survival, reference.logsf(VALUES), 1e-10)
 
 
 def test_density_moments_and_quantiles(pair: Pair) -> None:
-    law, reference = pair
-    close(law.log_prob(VALUES), reference.logpdf(VALUES), 1e-10)
-    close(law.mean, reference.mean())
-    close(law.variance, reference.var(), 1e-10)
-    close(law.stddev, reference.std(), 1e-10)
+    predictive, reference = pair
+    close(predictive.log_prob(VALUES), reference.logpdf(VALUES), 1e-10)
+    close(predictive.mean, reference.mean())
+    close(predictive.variance, reference.var(), 1e-10)
+    close(predictive.stddev, reference.std(), 1e-10)
     levels = torch.tensor([1e-9, 0.02, 0.25, 0.5, 0.9, 1 - 1e-6])
     expected = np.stack([reference.ppf(level) for level in levels.tolist()], -1)
     # scipy's own t quantiles are good to 1e-8.
-    close(law.quantiles(levels), expected, 1e-8)
-    assert law.quantile(0.0).eq(-torch.inf).all()
-    assert law.quantile(1.0).eq(torch.inf).all()
+    close(predictive.quantiles(levels), expected, 1e-8)
+    assert predictive.quantile(0.0).eq(-torch.inf).all()
+    assert predictive.quantile(1.0).eq(torch.inf).all()
 
 
 @pytest.mark.parametrize("z", [-3.0, 0.0, 0.4, 6.0])
 def test_crps_is_its_definition(
     pair: Pair, crps_by_definition: Callable[..., Tensor], z: float
 ) -> None:
-    law, _ = pair
-    law, y = law[1:], (LOCATION + z * SCALE)[1:]
-    expected = crps_by_definition(law, y)
-    torch.testing.assert_close(law.crps(y), expected, rtol=1e-6, atol=1e-8)
+    predictive, _ = pair
+    predictive, y = predictive[1:], (LOCATION + z * SCALE)[1:]
+    expected = crps_by_definition(predictive, y)
+    torch.testing.assert_close(predictive.crps(y), expected, rtol=1e-6, atol=1e-8)
 
 
 def test_gradient_at_the_median_is_the_density(
     pair: Pair,
 ) -> None:
-    law, reference = pair
+    predictive, reference = pair
     y = LOCATION.clone().requires_grad_()
-    law.cdf(y).sum().backward()
+    predictive.cdf(y).sum().backward()
     close(y.grad, reference.pdf(LOCATION), 1e-11)
 
 
@@ -94,11 +94,3 @@ def test_refuses_parameters_with_the_fix(
 ) -> None:
     with pytest.raises(InputError, match=message):
         build()
-
-
-def test_numbers_spread_over_the_batch_and_half_is_widened() -> None:
-    assert Laplace(0.0, [1.0, 2.0]).batch_shape == (2,)
-    assert StudentT([3.0, 4.0], 0.0, 1.0).batch_shape == (2,)
-    half = Laplace(torch.zeros(3, dtype=torch.float16), 1.0)
-    assert half.dtype == torch.float32
-    assert half.location.shape == half.scale.shape == (3,)

@@ -19,28 +19,21 @@ VALUES = double([[-1.0, 0.0, 0.5, 3.0], [10.0, 11.0, 12.0, 12.5]])
 ATOM = double([[0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 1.0, 1.0]])
 
 
-def law() -> QuantileTable:
+def predictive() -> QuantileTable:
     return QuantileTable(LEVELS, VALUES)
-
-
-def test_returns_its_own_table() -> None:
-    torch.testing.assert_close(law().quantiles(LEVELS), VALUES.double())
-    torch.testing.assert_close(law().cdf(VALUES.T), LEVELS[:, None].expand(4, 2))
-    assert law().levels.shape == (4,)
-    assert law().values.shape == (2, 4)
 
 
 def test_tails_continue_the_density_and_hold_their_mass() -> None:
     ends = torch.stack([VALUES[:, 0], VALUES[:, -1]])
     outside = torch.tensor([[-1e-9], [1e-9]])
     torch.testing.assert_close(
-        law().log_prob(ends + outside),
-        law().log_prob(ends - outside),
+        predictive().log_prob(ends + outside),
+        predictive().log_prob(ends - outside),
         rtol=1e-6,
         atol=0,
     )
     density = [0.2 / 1.0, 0.15 / 2.5]
-    tail = law()[:1].pit(torch.tensor([[-3.0], [5.0]]))
+    tail = predictive()[:1].pit(torch.tensor([[-3.0], [5.0]]))
     expected = math.log(0.1) - 2.0 * density[0] / 0.1
     torch.testing.assert_close(tail.log_cdf[0, 0].item(), expected)
     expected = math.log(0.05) - 2.0 * density[1] / 0.05
@@ -48,7 +41,7 @@ def test_tails_continue_the_density_and_hold_their_mass() -> None:
 
 
 def test_density_integrates_to_one_and_moments_to_theirs() -> None:
-    single = law()[torch.tensor(0)]
+    single = predictive()[torch.tensor(0)]
     knots = [-30.0, *VALUES[0].tolist(), 60.0]
 
     def moment(power: int) -> float:
@@ -98,25 +91,6 @@ def test_tails_next_to_outer_atoms_have_no_width() -> None:
     assert table.pit(torch.tensor([1.5])).log_survival.isfinite().all()
     assert table.log_prob(torch.tensor([1.5])).item() < -1e300
     assert table.mean.item() == pytest.approx(0.5 * 0.5 + 0.2 * 1.0)
-
-
-def test_ends_of_the_levels_are_infinite() -> None:
-    assert law().quantile(0.0).eq(-torch.inf).all()
-    assert law().quantile(1.0).eq(torch.inf).all()
-
-
-def test_is_differentiable_in_the_values() -> None:
-    values = VALUES.double().clone().requires_grad_()
-    y = torch.tensor([[-3.0, 11.3], [0.1, 9.0], [7.0, 20.0]], requires_grad=True)
-    for method in ("cdf", "survival", "log_prob", "crps"):
-        assert torch.autograd.gradcheck(
-            lambda v, at, method=method: getattr(QuantileTable(LEVELS, v), method)(at),
-            (values, y),
-        )
-    levels = torch.tensor([[0.05], [0.4], [0.99]]).expand(3, 2)
-    assert torch.autograd.gradcheck(
-        lambda v: QuantileTable(LEVELS, v).quantile(levels), values
-    )
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,6 @@ def narrow(n: int, generator: torch.Generator) -> tuple[Gaussian, Tensor]:
     return Gaussian(mean, 0.5 * spread), y
 
 
-def shifted_and_skewed(n: int, generator: torch.Generator) -> tuple[Gaussian, Tensor]:
-    """A normal law for a target with a long upper tail, and off by a bit."""
-    draws = -torch.rand(2, n, generator=generator, dtype=torch.float64).log()
-    return Gaussian(torch.full((n,), 1.5), 0.8), draws.sum(0)
-
-
 def mean_errors(
     name: str, draw: Draw, n_fit: int, generator: torch.Generator
 ) -> tuple[float, float]:
@@ -35,9 +29,9 @@ def mean_errors(
     before, after = 0.0, 0.0
     for _ in range(REPEATS):
         recalibrator = RECALIBRATORS[name]().fit(*draw(n_fit, generator))
-        law, y = draw(N_TEST, generator)
-        before += calibration_error(law.cdf(y)) / REPEATS
-        after += calibration_error(recalibrator.transform(law).cdf(y)) / REPEATS
+        predictive, y = draw(N_TEST, generator)
+        before += calibration_error(predictive.cdf(y)) / REPEATS
+        after += calibration_error(recalibrator.transform(predictive).cdf(y)) / REPEATS
     return before, after
 
 
@@ -49,25 +43,11 @@ def test_a_narrow_model_comes_down_to_the_floor(
     before, after = mean_errors(name, narrow, n_fit, generator)
     floor = floor_after_recalibration(N_TEST, n_fit)
     assert before > 0.1
-    # Three parameters do not make one normal law of another, only nearly.
+    # Three parameters do not make one normal distribution of another, only nearly.
     limit = 2.5 if name == "beta" and n_fit == 1000 else 1.35
     assert after < limit * floor
     if name == "empirical":  # the floor is that of this map
         assert after > 0.65 * floor
-
-
-@pytest.mark.parametrize("name", ["isotonic", "empirical", "smooth"])
-def test_any_shape_comes_down_to_the_floor(
-    name: str, generator: torch.Generator
-) -> None:
-    before, after = mean_errors(name, shifted_and_skewed, 200, generator)
-    assert before > 10 * after
-    assert after < 1.35 * floor_after_recalibration(N_TEST, 200)
-
-
-def test_one_factor_cannot_move_a_law(generator: torch.Generator) -> None:
-    _, after = mean_errors("scale", shifted_and_skewed, 200, generator)
-    assert after > 3 * floor_after_recalibration(N_TEST, 200)
 
 
 def test_steps_in_the_density_cost_likelihood_and_smooth_maps_do_not(
@@ -80,8 +60,8 @@ def test_steps_in_the_density_cost_likelihood_and_smooth_maps_do_not(
         held_out, fresh = narrow(500, generator), narrow(N_TEST, generator)
         truth = Gaussian(fresh[0].mean, 2 * fresh[0].stddev).log_prob(fresh[1]).mean()
         for name in costs:
-            law = RECALIBRATORS[name]().fit(*held_out).transform(fresh[0])
-            costs[name] += float(truth - law.log_prob(fresh[1]).mean()) / REPEATS
+            predictive = RECALIBRATORS[name]().fit(*held_out).transform(fresh[0])
+            costs[name] += float(truth - predictive.log_prob(fresh[1]).mean()) / REPEATS
     assert 0.38 < costs["empirical"] < 0.5
     assert 0.38 < costs["isotonic"] < 0.55
     assert costs["smooth"] < 0.03

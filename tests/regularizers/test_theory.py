@@ -1,4 +1,4 @@
-"""Definition 1, Definition 2 and Proposition 1, in simulation with a known law."""
+"""Definition 1, Definition 2 and Proposition 1, in simulation."""
 
 import torch
 from torch.distributions import Gamma, Normal
@@ -11,7 +11,7 @@ from calibrant import (
 )
 
 
-def test_complete_calibration_holds_for_the_true_law_only(
+def test_complete_calibration_holds_for_the_true_distribution_only(
     generator: torch.Generator,
 ) -> None:
     # Definition 1: the mean of G_n(F_n^{-1}(p)) over rows is p for every p.
@@ -38,8 +38,8 @@ def test_complete_calibration_implies_quantile_calibration(
 
 
 def test_the_canonical_map_calibrates_any_model(generator: torch.Generator) -> None:
-    # Proposition 1: with R the law of the PIT value, R o F is quantile calibrated.
-    # The truth is a skewed law, the model a shifted, over-confident Gaussian.
+    # Proposition 1: with R the cdf of the PIT value, R o F is quantile calibrated.
+    # The truth is a skewed distribution, the model a shifted, over-confident Gaussian.
     n = 20_000
     x = torch.rand(2, n, generator=generator)
     noise = Gamma(torch.tensor(2.0), torch.tensor(1.0)).sample((2, n))

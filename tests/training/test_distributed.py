@@ -151,9 +151,9 @@ def test_a_process_that_does_not_come_ends_the_others_in_time(
 
 
 def test_without_a_group_it_must_be_made_first() -> None:
-    law = torch.distributions.Normal(torch.zeros(4), 1.0)
+    predictive = torch.distributions.Normal(torch.zeros(4), 1.0)
     with pytest.raises(InputError, match="needs a process group"):
-        QuantileRegularizer(distributed=True)(law, torch.zeros(4))
+        QuantileRegularizer(distributed=True)(predictive, torch.zeros(4))
 
 
 def test_without_torchrun_the_estimator_says_how_to_start(

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import HEADS, REGULARIZERS, SCORES, SORTERS, DivergedError, InputError
+from calibrant import REGULARIZERS, SORTERS, DivergedError, InputError
 
 
 class Linear(nn.Module):
@@ -40,16 +40,6 @@ def test_names_epoch_step_member_and_cause(tools: SimpleNamespace) -> None:
         tools.fit(tools.ensemble(3), data)
 
 
-@pytest.mark.parametrize("score", [*SCORES, "beta_nll"])
-@pytest.mark.parametrize("head", list(HEADS))
-def test_no_law_or_score_of_nan_fails_in_another_way(
-    head: str, score: str, tools: SimpleNamespace
-) -> None:
-    network = tools.ensemble(2, head=HEADS[head]())
-    with pytest.raises(DivergedError, match=r"member 1 of 2 .* epoch 1, step 1\."):
-        tools.fit(network, damaged(tools, 2), score=score, batch_size=64)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -64,13 +54,6 @@ def test_no_regularizer_of_nan_fails_in_another_way(
 ) -> None:
     with pytest.raises(DivergedError, match="the features or targets hold NaN"):
         tools.fit(tools.ensemble(2), damaged(tools, 2), strength=1.0, **options)
-
-
-def test_a_target_of_nan(tools: SimpleNamespace) -> None:
-    y = tools.problem(2).y.clone()
-    y[1, 3] = torch.nan
-    with pytest.raises(DivergedError, match=r"member 2 of 2 .*features or targets"):
-        tools.fit(tools.ensemble(2), tools.problem(2, y=y))
 
 
 @pytest.mark.parametrize(
@@ -88,15 +71,6 @@ def test_a_learning_rate_that_is_too_high(spread: Any, tools: SimpleNamespace) -
         tools.fit(Linear(spread), tools.problem(1), learning_rate=1e6)
 
 
-def test_weights_that_are_not_finite(tools: SimpleNamespace) -> None:
-    network = tools.ensemble(2).float()
-    data = tools.problem(2)
-    data = tools.problem(2, x=data.x.float(), y=data.y.float())
-    where = r"member 1 of 2 .* epoch 2, step 1\. .*rate of 1e\+38 is too high"
-    with pytest.raises(DivergedError, match=where):
-        tools.fit(network, data, learning_rate=1e38, batch_size=64)
-
-
 def test_the_last_step_is_looked_at_as_well(tools: SimpleNamespace) -> None:
     network = tools.ensemble(2).float()
     data = tools.problem(2)
@@ -111,17 +85,6 @@ def test_the_last_step_is_looked_at_as_well(tools: SimpleNamespace) -> None:
         tools.fit(network, data, callbacks=[ruin], epochs=1)
 
 
-def test_a_tiny_spread_and_a_far_target(tools: SimpleNamespace) -> None:
-    network = Linear(lambda mean, raw: (mean, 1e-200 * (1 + raw.square())))
-    cause = "its predicted spread came too near to 0 for a target far away"
-    with pytest.raises(DivergedError, match=rf"member 1 of 1 .* step 1\. .*{cause}"):
-        tools.fit(
-            network,
-            tools.problem(1),
-            score=lambda law, y: ((law.mean - y) / law.stddev).square(),
-        )
-
-
 def test_infinite_members_that_add_up_to_nothing_known(tools: SimpleNamespace) -> None:
     """Finite losses whose sum overflows are nobody's in particular."""
     network = tools.ensemble(2).float()
@@ -131,12 +94,14 @@ def test_infinite_members_that_add_up_to_nothing_known(tools: SimpleNamespace) -
         tools.fit(
             network,
             data,
-            score=lambda law, y: 2e38 + 0 * (law.mean - y),
+            score=lambda predictive, y: 2e38 + 0 * (predictive.mean - y),
             batch_size=1,
         )
 
 
-def test_laws_that_torch_refuses_because_of_nan(tools: SimpleNamespace) -> None:
+def test_distributions_that_torch_refuses_because_of_nan(
+    tools: SimpleNamespace,
+) -> None:
     def normal(mean: torch.Tensor, raw: torch.Tensor) -> torch.distributions.Normal:
         # Said here, because the default can be changed for the whole process.
         return torch.distributions.Normal(mean, raw.exp(), validate_args=True)
@@ -163,14 +128,3 @@ def test_nan_in_held_out_rows(name: str, tools: SimpleNamespace) -> None:
     where = "member 2 of 2 is not finite in the held-out rows after epoch 1"
     with pytest.raises(DivergedError, match=where):
         tools.fit(tools.ensemble(2), data)
-
-
-def test_an_infinite_held_out_score_is_only_not_better(tools: SimpleNamespace) -> None:
-    def score(law: Any, y: Tensor) -> Tensor:
-        worst = torch.inf if not law.mean.requires_grad else 0.0
-        return (law.mean - y).square() + worst
-
-    data = tools.problem(1, held_out=[torch.arange(5)])
-    history = tools.fit(tools.ensemble(1), data, score=score, patience=2)
-    assert history.best_epoch == [0]
-    assert len(history.loss) == 2

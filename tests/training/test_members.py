@@ -65,8 +65,8 @@ class Alone(nn.Module):
         self.stack = stack
 
     def forward(self, x: Tensor) -> AbstractDistribution:
-        law = self.stack(x)
-        return Gaussian(law.mean[0], law.stddev[0])
+        predictive = self.stack(x)
+        return Gaussian(predictive.mean[0], predictive.stddev[0])
 
 
 def copied(network: nn.Module, member: int, tools: SimpleNamespace) -> nn.Module:
@@ -120,10 +120,3 @@ def test_every_row_of_a_member_is_seen_and_none_of_others() -> None:
     twins = TrainingData(x=data.x, y=data.y, rows=[torch.arange(10)] * 3)
     first, second, _ = twins.order(generator)
     assert not torch.equal(first, second)
-
-
-def test_ranges_are_those_of_a_member_s_rows() -> None:
-    x = torch.tensor([[0.0, 1.0], [2.0, 1.0], [10.0, -5.0]])
-    rows = [torch.tensor([0, 1]), torch.tensor([0, 1, 2])]
-    data = TrainingData(x=x, y=torch.zeros(2, 3), rows=rows)
-    assert data.ranges().tolist() == [[[2, 0]], [[10, 6]]]

@@ -3,19 +3,10 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from calibrant import InputError, Recipe, TrainingData
-
-
-def test_defaults_and_names() -> None:
-    recipe = Recipe()
-    assert recipe.score == "nll"
-    assert recipe.strength == 0
-    assert "batch_size" in Recipe.names()
-    assert len(Recipe.names()) == 14
 
 
 @pytest.mark.parametrize(
@@ -42,13 +33,6 @@ def test_defaults_and_names() -> None:
 def test_refuses_what_makes_no_sense(options: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
         Recipe(**options)
-
-
-def test_takes_numbers_of_numpy() -> None:
-    recipe = Recipe(
-        epochs=np.int64(3), strength=np.array([1.0, 2.0]), gradient_clip=None
-    )
-    assert recipe.epochs == 3
 
 
 def data(**options: Any) -> TrainingData:
@@ -82,13 +66,3 @@ def data(**options: Any) -> TrainingData:
 def test_refuses_rows_that_do_not_fit(options: dict[str, Any], match: str) -> None:
     with pytest.raises(InputError, match=match):
         data(**options)
-
-
-def test_everything_moves_to_a_device() -> None:
-    rows = [torch.arange(4), torch.arange(2)]
-    device = torch.device("cpu")
-    moved = data(held_out=rows, weights=torch.ones(4)).to(device)
-    assert moved.held_out is not None
-    assert moved.weights is not None
-    assert data().to(device).held_out is None
-    assert data().to(device).member_weights() is None

@@ -10,16 +10,6 @@ from calibrant import InputError, TrainingData
 FULL = {"batch_size": 64, "epochs": 8}
 
 
-def test_weight_zero_is_leaving_a_row_out(tools: SimpleNamespace) -> None:
-    weights = torch.ones(64)
-    weights[40:] = 0
-    weighted, fewer = tools.ensemble(2), tools.ensemble(2)
-    tools.fit(weighted, tools.problem(2, weights=weights), **FULL)
-    tools.fit(fewer, tools.problem(2, rows=[torch.arange(40)] * 2), **FULL)
-    for one, other in zip(weighted.parameters(), fewer.parameters(), strict=True):
-        torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
-
-
 def test_weight_two_is_a_row_twice(tools: SimpleNamespace) -> None:
     weights = torch.ones(64)
     weights[:10] = 2

@@ -29,17 +29,6 @@ from calibrant.distributions.normal import (
     normal_score,
 )
 
-__all__ = [
-    "LevelRule",
-    "by_rows",
-    "integrated_crps",
-    "level_rule",
-    "moments",
-    "solve_increasing",
-    "tail_quantile",
-    "with_implicit_gradient",
-]
-
 #: Numbers of a block of rows.
 _ENTRIES = 2**18
 
@@ -50,10 +39,9 @@ def by_rows(
     *values: Tensor,
     size: int,
 ) -> Tensor:
-    """Ask blocks of rows of the first batch axis, so that memory stays bounded.
+    """Ask blocks of rows, ``size`` numbers for each, so that memory stays bounded.
 
-    ``ask`` takes a distribution and values ``(..., *batch_shape)`` and gives such
-    answers; it needs ``size`` numbers for each row.
+    ``ask`` takes a distribution and values ``(..., *batch_shape)``, and gives such.
     """
     batch = distribution.batch_shape
     at_once = max(1, _ENTRIES // max(1, batch[1:].numel() * size))
@@ -67,9 +55,6 @@ def by_rows(
     return torch.cat(parts, axis)
 
 
-# Gradients.
-
-
 def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
     r"""Give a root the gradient that the implicit function theorem says it has.
 
@@ -77,18 +62,18 @@ def with_implicit_gradient(root: Tensor, gap: Tensor, slope: Tensor) -> Tensor:
     :math:`dx^*/d\theta = -\partial_\theta g \,/\, \partial_x g`. ``gap`` is g at the
     root, with its graph back to the parameters, and ``slope`` its derivative.
     """
+
+    def first_derivative_only(_: Tensor) -> None:
+        if torch.is_grad_enabled():  # create_graph=True, where the slope varies
+            raise UnsupportedError(
+                "only first derivatives are known of quantiles that are roots of a "
+                "cdf. Use create_graph=False, or a distribution as Gaussian."
+            )
+
     steep = slope.detach().clamp_min(torch.finfo(slope.dtype).tiny)
     if gap.requires_grad:
-        gap.register_hook(_first_derivative_only)
+        gap.register_hook(first_derivative_only)
     return root.detach() - (gap - gap.detach()).nan_to_num(0.0) / steep
-
-
-def _first_derivative_only(_: Tensor) -> None:
-    if torch.is_grad_enabled():  # create_graph=True, where the slope is no constant
-        raise UnsupportedError(
-            "only first derivatives are known of quantiles that are roots of a cdf. "
-            "Use create_graph=False, or a distribution as Gaussian."
-        )
 
 
 # Roots.
@@ -113,8 +98,8 @@ def solve_increasing(
     components) and wrong slopes cost steps, never the root.
 
     The function should be relative, as the logarithm of a probability: what is near 0
-    is judged by it. The bracket is finite and of the shape of the result, which has no
-    gradient. Where the function has one sign in the bracket, the nearer end comes back.
+    is judged by it. The result has no gradient; where the function has one sign in the
+    bracket, it is the nearer end.
     """
     eps = torch.finfo(low.dtype).eps
     with torch.no_grad():
@@ -156,9 +141,9 @@ def tail_quantile(
     """Smallest values with the probability ``tail`` below them, or else above them.
 
     ``logs`` maps values to the logarithms of that tail and of the density, ``-inf``
-    where there is none. ``tail`` lies inside (0, 1/2], ``below`` says on which side of
-    the value, both of the shape of the result. Where the ends of the ``bracket`` are
-    one, or infinite, nothing is sought. ``learned`` roots get their derivatives.
+    where there is none. ``tail`` lies inside (0, 1/2], ``below`` says on which side.
+    Where the ends of the ``bracket`` are one, or infinite, nothing is sought.
+    ``learned`` roots get their derivatives.
     """
     low, high = bracket
     open_ = low.isfinite() & (high - low).isfinite() & (low < high)
@@ -284,38 +269,31 @@ class LevelRule:
         x, w = (part.to(start) for part in _gauss(_DEGREE))
         half = (end - start) / 2
         places = [start + half * (1 + node) for node in x]
-        rates = torch.stack([self._rate(place) for place in places])
+        log_density = self._map.log_density
+        rates = torch.stack(
+            [log_density(normal_pit(z)) + log_normal_density(z) for z in places]
+        )
         # Only the shape of the density is used: in a piece of a few roundings it may
         # be a neighbor's.
         room = [1] * start.ndim
         shares = (rates + w.log().view(-1, *room)).softmax(0).nan_to_num() * gain
         total = torch.zeros((self._degree, *start.shape)).to(start)
+        edges = self._edges.to(start)
+        left, right = edges[panel], edges[panel + 1]
         for place, share in zip(places, shares, strict=True):
             if upper:
                 share = 2 * share * self._map.forward(normal_pit(place)).survival
-            total = total + share * _legendre(self._within(place, panel), self._degree)
+            within = (2 * place - left - right) / (right - left)  # from -1 to 1
+            total = total + share * _legendre(within, self._degree)
         return total
-
-    def _rate(self, score: Tensor) -> Tensor:
-        pit = normal_pit(score)
-        return self._map.log_density(pit) + log_normal_density(score)
-
-    def _within(self, score: Tensor, panel: Tensor) -> Tensor:
-        """Place in the panel, from -1 to 1."""
-        edges = self._edges.to(score)
-        low, high = edges[panel], edges[panel + 1]
-        place: Tensor = (2 * score - low - high) / (high - low)
-        return place
 
     def quantiles(self, distribution: AbstractDistribution) -> Tensor:
         """Quantiles of all rows at the nodes, float64, ``(k, *batch_shape)``."""
-        room = [1] * len(distribution.batch_shape)
-        nodes = self.nodes.to(distribution._like.device).view(-1, *room)
+        nodes = self.nodes.to(distribution._like.device)
         lower = int((nodes < 0).sum())  # levels below, then above: each asked once
         parts = []
         for some in (nodes[:lower], nodes[lower:]):
-            shape = (len(some), *distribution.batch_shape)
-            tails = (normal_cdf(z).expand(shape) for z in (some, -some))
+            tails = (distribution._for_each_row(normal_cdf(z)) for z in (some, -some))
             parts.append(distribution._quantile_at(*tails))
         quantiles: Tensor = torch.cat(parts).double()
         return quantiles
@@ -434,19 +412,22 @@ class _Panels:
         share = torch.linspace(0, 1, _PANELS + 1).to(start).view(-1, *room)
         t = start + (end - start) * share
         for _ in range(3):
-            y = self._center + self._scale * t.sinh()
-            cdf, survival = (tail.double() for tail in distribution._tails(y))
+            cdf, survival = (
+                tail.double() for tail in distribution._tails(self.value(t))
+            )
             score = normal_score(cdf, survival).clamp(-13, 13)
             parts = [_progress(part) for part in (t, cdf, score)]
-            t = _even(share, torch.stack(parts).mean(0), t)
+            measure = torch.stack(parts).mean(0)
+            even = measure[:1] + (measure[-1:] - measure[:1]) * share
+            t = _interpolated(even, measure, t)
         edges, kinks = [t], distribution._kinks()
         if kinks is not None:
-            inside = kinks.detach().double().clamp(self.low, self.high)
-            edges.append(self._place(inside))
+            kinks = kinks.detach().double().clamp(self.low, self.high)
+            edges.append(self._place(kinks))
         levels, _ = distribution._level_kinks()
         if levels is not None:  # of a map: roughly is enough for many small kinks
             some = levels[:: -(-len(levels) // _MOST_KINKS)].to(t)
-            cdf = distribution._tails(self._center + self._scale * t.sinh())[0].double()
+            cdf = distribution._tails(self.value(t))[0].double()
             edges.append(_interpolated(some.view(-1, *room), cdf.cummax(0).values, t))
         self._edges = torch.cat(edges).sort(0).values
 
@@ -454,11 +435,14 @@ class _Panels:
         t: Tensor = ((y - self._center) / self._scale).asinh()
         return t
 
-    def middle(self) -> Tensor:
-        """Value of an edge, shape ``batch_shape``."""
-        t = self._edges[len(self._edges) // 2]
+    def value(self, t: Tensor) -> Tensor:
+        """Values at places, both ``(..., *batch_shape)``."""
         value: Tensor = self._center + self._scale * t.sinh()
         return value
+
+    def middle(self) -> Tensor:
+        """Value of an edge, shape ``batch_shape``."""
+        return self.value(self._edges[len(self._edges) // 2])
 
     def nodes(self, end: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Values and weights, ``(k, *batch_shape)``; a panel may end at a value."""
@@ -469,20 +453,13 @@ class _Panels:
         half = edges.diff(dim=0) / 2
         t = edges[:-1] + half * (1 + x)
         width = w * half * self._scale * t.cosh()
-        y = self._center + self._scale * t.sinh()
-        return y.flatten(0, 1), width.flatten(0, 1)
+        return self.value(t).flatten(0, 1), width.flatten(0, 1)
 
 
 def _progress(values: Tensor) -> Tensor:
     """Share of the way from the first to the last value of each row."""
     way = (values - values[:1]) / (values[-1:] - values[:1]).clamp_min(1e-12)
     return way.cummax(0).values
-
-
-def _even(share: Tensor, measure: Tensor, t: Tensor) -> Tensor:
-    """Places with even shares of an ascending measure, from the first to the last."""
-    wanted = measure[:1] + (measure[-1:] - measure[:1]) * share
-    return _interpolated(wanted, measure, t)
 
 
 def _interpolated(wanted: Tensor, measure: Tensor, t: Tensor) -> Tensor:
@@ -528,12 +505,12 @@ def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
 
     They are infinite or NaN where the tails are too heavy.
     """
-    if distribution._searched:
-        size = 2 * _PANELS * _NODES
-        found = by_rows(_value_moments, distribution, size=size)
-    else:
-        found = _level_moments(distribution)
-    mean, variance = found
+    searched, size = distribution._searched, 2 * _PANELS * _NODES
+    mean, variance = (
+        by_rows(_value_moments, distribution, size=size)
+        if searched
+        else _level_moments(distribution)
+    )
     low, high = _tail_growth(distribution)
     mean = torch.where(high >= 1, torch.inf, torch.where(low >= 1, -torch.inf, mean))
     mean = torch.where((low >= 1) & (high >= 1), torch.nan, mean)
@@ -569,12 +546,11 @@ def _tail_growth(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
     tail probabilities p, the second as far out as floats reach.
     """
     least = distribution._least_tail
-    room = [1] * len(distribution.batch_shape)
     tail = distribution._like.new_tensor(
         [0.5, 1e-28, 1e-37, 1e10 * least, least], dtype=torch.float64
     )
-    far = tail.view(-1, *room).expand(-1, *distribution.batch_shape)
-    steps = (tail[1::2] / tail[2::2]).log().view(-1, *room)
+    far = distribution._for_each_row(tail)
+    steps = (far[1::2] / far[2::2]).log()
     found = []
     with torch.no_grad():
         for pit in ((far, 1 - far), (1 - far, far)):

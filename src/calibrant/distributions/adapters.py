@@ -1,8 +1,8 @@
 """Distributions of torch, of scipy, and of any object with a cdf."""
 
 import copy
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,8 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import HasCdf, PitValues
-from calibrant.distributions._numerics import (
-    integrated_crps,
-    tail_quantile,
-)
+from calibrant.distributions._numerics import integrated_crps, tail_quantile
 from calibrant.distributions.base import AbstractDistribution, joint_shape
-
-__all__ = ["CdfDistribution", "RenamedScipy", "ScipyDistribution", "TorchDistribution"]
 
 
 class TorchDistribution(AbstractDistribution):
@@ -56,15 +51,13 @@ class TorchDistribution(AbstractDistribution):
         name = type(distribution).__name__
         if tuple(distribution.event_shape):
             raise InputError(
-                "distribution must be one of single numbers, got a "
-                f"{name} with event_shape {tuple(distribution.event_shape)}. Pass "
-                "that of each output by itself."
+                f"distribution must be one of single numbers, got a {name} with "
+                f"event_shape {tuple(distribution.event_shape)}. Pass each by itself."
             )
         if type(distribution).cdf is Distribution.cdf:
             raise InputError(
                 f"distribution must have a cdf, and torch's {name} has none. Pass the "
-                "frozen one of scipy.stats, or samples: "
-                "Empirical(distribution.sample((1000,)))."
+                "frozen one of scipy.stats, or Empirical(distribution.sample((1000,)))."
             )
         self._given = _without_validation(distribution)
         self._example = next(iter(_tensors(distribution)), torch.empty(()))
@@ -81,37 +74,34 @@ class TorchDistribution(AbstractDistribution):
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        try:
+        with self._known("mean"):
             return self._given.mean
-        except NotImplementedError:
-            raise self._lacks("mean") from None
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        try:
+        with self._known("variance"):
             return self._given.variance
-        except NotImplementedError:
-            raise self._lacks("variance") from None
 
     def __getitem__(self, rows: slice | Tensor) -> "TorchDistribution":
         """Select rows of the first batch axis, if made of plain tensors."""
-        names = list(self._given.arg_constraints)
-        parameters = {name: getattr(self._given, name) for name in names}
-        selected = {
-            name: parameter.expand(self.batch_shape)[rows]
-            for name, parameter in parameters.items()
-        }
-        try:
-            return TorchDistribution(type(self._given)(**selected))
-        except (TypeError, ValueError):
-            raise self._lacks("selection of rows") from None
+        given, shape = self._given, self.batch_shape
+        names = list(given.arg_constraints)
+        parts = {name: getattr(given, name).expand(shape)[rows] for name in names}
+        with self._known("selection of rows", (TypeError, ValueError)):
+            return TorchDistribution(type(given)(**parts))
 
-    def _lacks(self, what: str) -> UnsupportedError:
-        return UnsupportedError(
-            f"torch's {type(self._given).__name__} cannot give its {what}. Use one of "
-            "calibrant.distributions, or samples: Empirical(samples)."
-        )
+    @contextmanager
+    def _known(
+        self, what: str, errors: tuple[type[Exception], ...] = (NotImplementedError,)
+    ) -> Generator[None, None, None]:
+        try:
+            yield
+        except errors:
+            raise UnsupportedError(
+                f"torch's {type(self._given).__name__} cannot give its {what}. Use one "
+                "of calibrant.distributions, or samples: Empirical(samples)."
+            ) from None
 
     def _bounds(self) -> tuple[Tensor, Tensor]:
         """Ends of the support, infinite if it has none."""
@@ -135,10 +125,8 @@ class TorchDistribution(AbstractDistribution):
 
     def _cdf_inside(self, value: Tensor) -> Tensor:
         """Ask torch, but not for derivatives where the cdf is 0 or 1: often NaN."""
-        try:
+        with self._known("cdf"):
             found = self._given.cdf(value)
-        except NotImplementedError:
-            raise self._lacks("cdf") from None
         if not found.requires_grad:
             return found
         flat = (found <= 0) | (found >= 1)
@@ -204,18 +192,19 @@ class TorchDistribution(AbstractDistribution):
         return low, high
 
     def _crps(self, value: Tensor) -> Tensor:
-        known = True
+        mean = torch.zeros(())
         with suppress(NotImplementedError):
-            known = bool(self._given.mean.isfinite().all())
-        if not known:
-            raise UnsupportedError(
-                "crps needs a distribution with a finite mean, which torch's "
-                f"{type(self._given).__name__} has not. Score with log_prob."
-            )
-        return integrated_crps(self, value, known=True).to(self._answer(value))
+            mean = self._given.mean
+        _refuse_endless(mean, self._given)
+        return integrated_crps(self, value, known=True).to(self._answer_dtype(value))
 
-    def _answer(self, value: Tensor) -> torch.dtype:
-        return torch.promote_types(value.dtype, self.dtype)
+
+def _refuse_endless(mean: Tensor, given: object) -> None:
+    if not mean.isfinite().all():
+        raise UnsupportedError(
+            f"crps needs a finite mean, which this {type(given).__name__} has not. "
+            "Score with log_prob."
+        )
 
 
 def _support_ends(given: Distribution, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -289,15 +278,12 @@ class ScipyDistribution(AbstractDistribution):
         """Shape of the batch of distributions."""
         return self._shape
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
-        return _tensor(self._frozen.mean()).expand(self._shape)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
-        return _tensor(self._frozen.var()).expand(self._shape)
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        mean, variance = (
+            _tensor(method()).expand(self._shape)
+            for method in (self._frozen.mean, self._frozen.var)
+        )
+        return mean, variance
 
     def __getitem__(self, rows: slice | Tensor) -> "ScipyDistribution":
         """Select rows of the first batch axis."""
@@ -325,14 +311,14 @@ class ScipyDistribution(AbstractDistribution):
     def _cdf(self, value: Tensor) -> Tensor:
         return self._ask(self._frozen.cdf, value)
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._ask(self._frozen.sf, value)
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        return self._cdf(value), self._ask(self._frozen.sf, value)
 
     def _pit(self, value: Tensor) -> PitValues:
         lowest = torch.finfo(torch.float64).min
-        log_cdf = self._ask(self._frozen.logcdf, value).clamp_min(lowest)
-        log_survival = self._ask(self._frozen.logsf, value).clamp_min(lowest)
-        return PitValues(self._cdf(value), self._survival(value), log_cdf, log_survival)
+        methods = (self._frozen.logcdf, self._frozen.logsf)
+        logs = (self._ask(method, value).clamp_min(lowest) for method in methods)
+        return PitValues(*self._tails(value), *logs)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         return self._ask(self._frozen.logpdf, value)
@@ -344,11 +330,7 @@ class ScipyDistribution(AbstractDistribution):
         return self._ask(self._frozen.isf, survival)
 
     def _crps(self, value: Tensor) -> Tensor:
-        if not self.mean.isfinite().all():
-            raise UnsupportedError(
-                "crps needs a finite mean, and this distribution has none. "
-                "Score with log_prob."
-            )
+        _refuse_endless(self.mean, self._frozen)
         return integrated_crps(self, value.detach().cpu(), known=True)
 
 

@@ -1,7 +1,7 @@
 """What all predictive distributions share: checked input, intervals, samples, rows."""
 
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -16,14 +16,6 @@ from calibrant._checks import (
 )
 from calibrant.contracts import PitValues, UnitMap
 
-__all__ = [
-    "AbstractDistribution",
-    "FromBothTails",
-    "compact",
-    "joint_shape",
-    "same_value",
-]
-
 # Quantiles that are asked for at once.
 _AT_ONCE = 1_000_000
 
@@ -31,13 +23,15 @@ _AT_ONCE = 1_000_000
 class AbstractDistribution(ABC):
     """A distribution for each row; final classes supply the formulas.
 
-    A final class stores its parameters as tensors, names them in ``_parameters``, and
-    implements the abstract methods on tensors that have been checked already.
+    A final class names its parameters in ``_parameters`` and implements the abstract
+    methods, and ``_moments``, on tensors that have been checked already.
     """
 
     #: Attributes that hold the parameters, in the order of the constructor. The first
     #: gives the shape, the dtype and the device.
     _parameters: tuple[str, ...]
+    #: Those that are the same for all rows.
+    _shared: tuple[str, ...] = ()
 
     @property
     def batch_shape(self) -> torch.Size:
@@ -45,18 +39,37 @@ class AbstractDistribution(ABC):
         return self._like.shape
 
     @property
-    @abstractmethod
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
+    def dtype(self) -> torch.dtype:
+        """The float type of the parameters."""
+        return self._like.dtype
 
     @property
-    @abstractmethod
+    def mean(self) -> Tensor:
+        """Expectation of each row, shape ``batch_shape``; infinite or NaN if so."""
+        return self._moments()[0].to(self.dtype)
+
+    @property
     def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
+        """Variance of each row, shape ``batch_shape``; infinite or NaN if so."""
+        return self._moments()[1].to(self.dtype)
+
+    @property
+    def stddev(self) -> Tensor:
+        """Standard deviation of each row, shape ``batch_shape``."""
+        return self.variance.sqrt()
 
     def __getitem__(self, rows: slice | Tensor) -> Self:
         """Select rows of the first batch axis."""
-        return type(self)(*(getattr(self, name)[rows] for name in self._parameters))
+        parts = {name: getattr(self, name) for name in self._parameters}
+        return type(self)(
+            *(p if name in self._shared else p[rows] for name, p in parts.items())
+        )
+
+    # Formulas.
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance, unless a class overrides both properties."""
+        raise NotImplementedError
 
     @abstractmethod
     def _pit(self, value: Tensor) -> PitValues: ...
@@ -93,9 +106,6 @@ class AbstractDistribution(ABC):
     def _cdf(self, value: Tensor) -> Tensor:
         return self._pit(value).cdf
 
-    def _survival(self, value: Tensor) -> Tensor:
-        return self._pit(value).survival
-
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cdf and survival, without their logarithms where these cost extra."""
         pit = self._pit(value)
@@ -129,23 +139,22 @@ class AbstractDistribution(ABC):
         return torch.finfo(self.dtype).tiny
 
     def _outline(self, tail: float) -> Tensor:
-        """Quantiles at a tail, 1/4, 1/2, 3/4 and the other tail, roughly, float64.
-
-        Shape: ``(5, *batch_shape)``.
-        """
+        """Rough quantiles at a tail, 1/4, 1/2, 3/4, 1 - tail: ``(5, *batch_shape)``."""
         level = self._like.new_tensor([tail, 0.25, 0.5, 0.75, 1], dtype=torch.float64)
-        cdf = level.view(-1, *[1] * len(self.batch_shape)).expand(-1, *self.batch_shape)
+        cdf = self._for_each_row(level)
         return self._quantile_at(cdf, cdf.flip(0)).double()
+
+    def _for_each_row(self, levels: Tensor) -> Tensor:
+        """Repeat levels ``(k,)`` for all rows, ``(k, *batch_shape)``."""
+        shape = self.batch_shape
+        return levels.view(-1, *[1] * len(shape)).expand(-1, *shape)
 
     def _kinks(self) -> Tensor | None:
         """Values where the cdf jumps or bends, ``(k, *batch_shape)``, if few."""
         return None
 
     def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        """Levels where the quantile function bends, and whether it is a step function.
-
-        They are the same for all rows, shape ``(k,)``.
-        """
+        """Levels ``(k,)`` where all quantiles bend, and whether they are steps."""
         return None, False
 
     def _without_map(self) -> tuple["AbstractDistribution", UnitMap | None]:
@@ -161,17 +170,15 @@ class AbstractDistribution(ABC):
     @property
     def _trained(self) -> bool:
         """Whether a parameter asks for a gradient."""
-        return any(getattr(self, name).requires_grad for name in self._parameters)
+        parts: list[Any] = [getattr(self, name) for name in self._parameters]
+        return any(
+            part._trained
+            if isinstance(part, AbstractDistribution)
+            else getattr(part, "requires_grad", False)
+            for part in parts
+        )
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The float type of the parameters."""
-        return self._like.dtype
-
-    @property
-    def stddev(self) -> Tensor:
-        """Standard deviation of each row, shape ``batch_shape``."""
-        return self.variance.sqrt()
+    # What users ask.
 
     def cdf(self, value: ArrayLike) -> Tensor:
         """Probability of a target at most ``value``."""
@@ -188,7 +195,7 @@ class AbstractDistribution(ABC):
 
     def survival(self, value: ArrayLike) -> Tensor:
         """Probability of a target above ``value``, precise in the upper tail."""
-        return self._survival(self._value(value))
+        return self._pit(self._value(value)).survival
 
     def pit(self, value: ArrayLike) -> PitValues:
         """Both tails of ``value`` and their logarithms, each precise."""
@@ -212,9 +219,7 @@ class AbstractDistribution(ABC):
 
         Shape: a scalar level gives ``batch_shape``, otherwise the rule for values.
         """
-        levels = as_levels(level, like=self._like)
-        check_shapes(levels.shape, self.batch_shape, name="level")
-        return self._quantile(levels)
+        return self._quantile(self._level(level, "level"))
 
     def upper_quantile(self, survival: ArrayLike) -> Tensor:
         """Value that is exceeded with probability ``survival``, above 0.
@@ -222,9 +227,7 @@ class AbstractDistribution(ABC):
         The level ``1 - survival`` cannot come closer to 1 than 1e-16, or 6e-8 in
         float32; a small ``survival`` can say more. Shape: as for :meth:`quantile`.
         """
-        beyond = as_levels(survival, like=self._like, name="survival")
-        check_shapes(beyond.shape, self.batch_shape, name="survival")
-        return self._upper_quantile(beyond)
+        return self._upper_quantile(self._level(survival, "survival"))
 
     def quantiles(self, levels: ArrayLike) -> Tensor:
         """Ask each row for the same ``k`` levels: ``(k,) -> batch_shape + (k,)``."""
@@ -235,11 +238,8 @@ class AbstractDistribution(ABC):
                 "For a level per row use quantile()."
             )
         at_once = max(1, _AT_ONCE // max(1, self.batch_shape.numel()))
-        room = [1] * len(self.batch_shape)
-        found = [
-            self._quantile(part.view(-1, *room).expand(-1, *self.batch_shape))
-            for part in given.split(at_once)
-        ]
+        parts = given.split(at_once)
+        found = [self._quantile(self._for_each_row(part)) for part in parts]
         return torch.cat(found).movedim(0, -1)
 
     def interval(self, coverage: float) -> tuple[Tensor, Tensor]:
@@ -273,6 +273,14 @@ class AbstractDistribution(ABC):
         check_shapes(values.shape, self.batch_shape, name="value")
         return values
 
+    def _level(self, level: ArrayLike, name: str) -> Tensor:
+        levels = as_levels(level, like=self._like, name=name)
+        check_shapes(levels.shape, self.batch_shape, name=name)
+        return levels
+
+    def _answer_dtype(self, value: Tensor) -> torch.dtype:
+        return torch.promote_types(value.dtype, self.dtype)
+
     def __len__(self) -> int:
         if not self.batch_shape:
             raise TypeError("a single distribution has no length")
@@ -287,14 +295,15 @@ class FromBothTails(AbstractDistribution, ABC):
     """A distribution that finds quantiles in float64 by :meth:`_quantile_at`."""
 
     def _quantile(self, level: Tensor) -> Tensor:
-        wide = level.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(wide, rest).to(self.dtype)
+        return self._quantile_at(*_with_rest(level)).to(self.dtype)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        wide = survival.double()
-        rest = (1 - compact(wide)).expand(wide.shape)
-        return self._quantile_at(rest, wide).to(self.dtype)
+        return self._quantile_at(*_with_rest(survival)[::-1]).to(self.dtype)
+
+
+def _with_rest(level: Tensor) -> tuple[Tensor, Tensor]:
+    wide = level.double()
+    return wide, (1 - compact(wide)).expand(wide.shape)
 
 
 def joint_shape(shape: torch.Size, batch_shape: torch.Size) -> torch.Size:

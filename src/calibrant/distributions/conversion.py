@@ -25,8 +25,6 @@ from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
 
-__all__ = ["as_distribution", "pool", "rescaled"]
-
 _SCIPY_METHODS = ("cdf", "sf", "ppf", "isf", "logpdf", "logcdf", "logsf")
 _NEW_SCIPY_METHODS = ("cdf", "ccdf", "icdf", "iccdf", "logpdf", "logcdf", "logccdf")
 
@@ -46,11 +44,6 @@ def as_distribution(prediction: object) -> AbstractDistribution:
         - a frozen continuous one of ``scipy.stats``, or one of its new interface as
           ``stats.Normal(mu=..., sigma=...)``, adapted without gradients;
         - any object with a ``cdf`` method.
-
-    Returns
-    -------
-    AbstractDistribution
-        Of the batch shape of the prediction.
 
     Examples
     --------
@@ -89,23 +82,17 @@ def _refuse_odd_scipy(prediction: object) -> None:
         name = getattr(prediction, "name", type(prediction).__name__)
         raise InputError(
             f"prediction must have its parameters, got the family scipy.stats.{name}. "
-            f"Freeze it: stats.{name}(...), as stats.norm(mean, stddev), with arrays "
-            "of shape (n,)."
+            f"Freeze it: stats.{name}(...), as stats.norm(mean, stddev)."
         )
     old = _has(prediction, ("logpmf", "ppf")) and not hasattr(prediction, "logpdf")
-    new = _has(prediction, ("logpmf", "icdf")) and _is_discrete(prediction)
-    if old or new:
+    # The new ones have every method: only their base tells.
+    new = any("Discrete" in base.__name__ for base in type(prediction).__mro__)
+    if old or (new and _has(prediction, ("logpmf", "icdf"))):
         raise InputError(
-            f"prediction must be continuous, got a {type(prediction).__name__}. PIT "
-            "values of counts are not uniform even if the model is right. Pass a "
-            "continuous approximation, or draws with noise: "
+            f"prediction must be continuous, got a {type(prediction).__name__}, whose "
+            "PIT values are never uniform. Pass draws with noise: "
             "Empirical(counts + uniform in [0, 1))."
         )
-
-
-def _is_discrete(prediction: object) -> bool:
-    """Tell scipy's new discrete ones, which have every method, by their base."""
-    return any("Discrete" in base.__name__ for base in type(prediction).__mro__)
 
 
 def _describe(prediction: object) -> str:
@@ -119,10 +106,7 @@ def _describe(prediction: object) -> str:
     if shape is None:
         return f"a {name}"
     if len(shape) < 2:
-        return (
-            f"one {name}: a point prediction is no distribution, add a standard "
-            "deviation"
-        )
+        return f"one {name}: a point prediction is no distribution, add a stddev"
     return (
         f"one {name} of shape {tuple(shape)}. Draws on the first axis are "
         "Empirical(samples), quantiles on the last one QuantileTable(levels, values), "
@@ -133,8 +117,8 @@ def _describe(prediction: object) -> str:
 def _refuse_independent(given: Any) -> AbstractDistribution:  # noqa: ANN401
     raise InputError(
         "prediction must be of single numbers, got an Independent with event "
-        f"shape {tuple(given.event_shape)}. Pass its base_dist, rows on the last axis "
-        "(squeeze(-1) the parameters), or use dim= where it is offered."
+        f"shape {tuple(given.event_shape)}. Pass its base_dist, rows on the last axis, "
+        "or use dim= where it is offered."
     )
 
 
@@ -178,11 +162,6 @@ def pool(
         :math:`w_i \ge 0` that sum to 1 over the members, shape ``(members,)`` or
         ``(members, *batch)``; all equal if left out.
 
-    Returns
-    -------
-    AbstractDistribution
-        One for each row, batch shape ``batch``.
-
     Examples
     --------
     >>> members = Gaussian([[0.0, 1.0], [2.0, 1.0]], 1.0)
@@ -200,25 +179,14 @@ def pool(
     shares = weights_like(
         weights, distribution._like.detach().new_zeros(()).expand(shape)
     )
-    normal = _normal_parts(distribution)
-    if normal is not None:
-        means, stddevs, inner = normal
-        joint = (means, stddevs, inner * shares)
+    if isinstance(distribution, Gaussian):
+        return GaussianMixture(distribution.mean, distribution.stddev, shares)
+    if isinstance(distribution, GaussianMixture):
+        weights = distribution.weights * shares
+        joint = (distribution.means, distribution.stddevs, weights)
         return GaussianMixture(*(part.flatten(0, 1) for part in joint))
     # A tensor of no axes selects one member and drops the axis.
     return Mixture([distribution[index] for index in torch.arange(shape[0])], shares)
-
-
-def _normal_parts(
-    distribution: AbstractDistribution,
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Means, standard deviations and weights ``(j, *batch_shape)``, if all normal."""
-    if isinstance(distribution, Gaussian):
-        mean = distribution.mean[None]
-        return mean, distribution.stddev[None], torch.ones_like(mean)
-    if isinstance(distribution, GaussianMixture):
-        return distribution.means, distribution.stddevs, distribution.weights
-    return None
 
 
 def rescaled(
@@ -227,7 +195,9 @@ def rescaled(
     r"""Return the distribution of :math:`c + s\,Y`, as a standardized target is undone.
 
     The family stays: a mixture becomes one of moved components, a recalibrated
-    distribution one with a moved base. Others are asked for :math:`(y - c) / s`.
+    distribution one with a moved base. Others are asked for :math:`(y - c) / s`. The
+    dtype is the widest of the three, so that targets around 1e9 keep their digits; a
+    lone number takes the distribution's.
 
     Parameters
     ----------
@@ -238,14 +208,6 @@ def rescaled(
         ``(members, 1)`` to ``(members, n)``.
     scale
         :math:`s > 0`, likewise.
-
-    Returns
-    -------
-    AbstractDistribution
-        Of the same batch shape. Its dtype is the widest of the three: with
-        ``center`` and ``scale`` in float64, one in float32 is converted before
-        anything is added, so that targets around 1e9 keep their digits. A lone number
-        takes the distribution's dtype.
 
     Examples
     --------
@@ -259,19 +221,19 @@ def rescaled(
     if (factor <= 0).any():
         raise InputError(
             f"scale must be above 0, its smallest value is {factor.min().item():.4g}. "
-            "A target that does not vary cannot be standardized: use 1."
+            "For a target that does not vary use 1."
         )
     dtype = torch.promote_types(
         torch.promote_types(moved.dtype, factor.dtype), distribution.dtype
     )
     moved, factor = (
-        _for_each_row(part.to(dtype), distribution.batch_shape, name)
+        _expanded(part.to(dtype), distribution.batch_shape, name)
         for part, name in ((moved, "center"), (factor, "scale"))
     )
     return _FAMILIES.get(type(distribution), Affine)(distribution, moved, factor)
 
 
-def _for_each_row(values: Tensor, batch_shape: torch.Size, name: str) -> Tensor:
+def _expanded(values: Tensor, batch_shape: torch.Size, name: str) -> Tensor:
     try:
         return values.expand(batch_shape)
     except RuntimeError:
@@ -285,18 +247,6 @@ def _for_each_row(values: Tensor, batch_shape: torch.Size, name: str) -> Tensor:
 def _outside(values: Tensor, center: Tensor, scale: Tensor) -> Tensor:
     """Move values, in the wider type from the start."""
     return center + scale * values.to(scale.dtype)
-
-
-def _table(distribution: QuantileTable, center: Tensor, scale: Tensor) -> QuantileTable:
-    values = _outside(distribution.values, center.unsqueeze(-1), scale.unsqueeze(-1))
-    return QuantileTable(distribution.levels, values)
-
-
-def _affine(distribution: Affine, center: Tensor, scale: Tensor) -> Affine:
-    factor = scale * distribution.scale.to(scale.dtype)
-    return Affine(
-        distribution.base, _outside(distribution.center, center, scale), factor
-    )
 
 
 _FAMILIES: dict[type, Callable[[Any, Tensor, Tensor], AbstractDistribution]] = {
@@ -313,6 +263,8 @@ _FAMILIES: dict[type, Callable[[Any, Tensor, Tensor], AbstractDistribution]] = {
     ),
     Recalibrated: lambda d, c, s: Recalibrated(rescaled(d.base, c, s), d.unit_map),
     Empirical: lambda d, c, s: Empirical(_outside(d.samples, c, s)),
-    QuantileTable: _table,
-    Affine: _affine,
+    QuantileTable: lambda d, c, s: QuantileTable(
+        d.levels, _outside(d.values, c.unsqueeze(-1), s.unsqueeze(-1))
+    ),
+    Affine: lambda d, c, s: Affine(d.base, _outside(d.center, c, s), s * d.scale),
 }

@@ -16,23 +16,15 @@ from calibrant.distributions.base import (
     same_value,
 )
 
-__all__ = [
-    "Affine",
-    "Censored",
-    "DerivedDistribution",
-    "Transformed",
-    "Truncated",
-    "log_between",
-]
-
 
 class DerivedDistribution(AbstractDistribution, ABC):
     """A distribution that stands on another one, row by row; still abstract.
 
-    A final class sets ``_base`` and, if it moves the values of that, ``_outside``.
+    A final class sets ``base`` and, if it moves the values of that, ``_outside``.
     """
 
-    _base: AbstractDistribution
+    #: The distribution that this one is made from.
+    base: AbstractDistribution
     #: Moments that were computed already.
     _kept: tuple[Tensor, Tensor] | None = None
 
@@ -40,21 +32,17 @@ class DerivedDistribution(AbstractDistribution, ABC):
         """Where values ``(..., *batch_shape)`` of the base lie in this one."""
         return value
 
-    def _moved(self, places: Tensor | None) -> Tensor | None:
+    def _kinks(self) -> Tensor | None:
+        places = self.base._kinks()
         return None if places is None else self._outside(places).to(self.dtype)
 
-    def _kinks(self) -> Tensor | None:
-        return self._moved(self._base._kinks())
-
     def _atoms(self) -> Tensor | None:
-        return self._moved(self._base._atoms())
+        places = self.base._atoms()
+        return None if places is None else self._outside(places).to(self.dtype)
 
     def _base_value(self, value: Tensor, inner: Tensor) -> Tensor:
-        """Values of the base, where those of atoms are exactly the base's atoms.
-
-        Without this rounding would move a value off its atom.
-        """
-        atoms, inner_atoms = self._atoms(), self._base._atoms()
+        """Values of the base; rounding must not move one off its atom."""
+        atoms, inner_atoms = self._atoms(), self.base._atoms()
         if atoms is None or inner_atoms is None:
             return inner
         for atom, own in zip(atoms, inner_atoms, strict=True):
@@ -63,39 +51,20 @@ class DerivedDistribution(AbstractDistribution, ABC):
 
     @property
     def _like(self) -> Tensor:
-        return self._base._like
-
-    @property
-    def _trained(self) -> bool:
-        return self._base._trained
+        return self.base._like
 
     @property
     def _searched(self) -> bool:
-        return self._base._searched
+        return self.base._searched
 
     @property
     def _least_tail(self) -> float:
-        return self._base._least_tail
-
-    @property
-    def base(self) -> AbstractDistribution:
-        """The distribution that this one is made from."""
-        return self._base
+        return self.base._least_tail
 
     @property
     def batch_shape(self) -> torch.Size:
         """Shape of the batch of distributions."""
-        return self._base.batch_shape
-
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``; infinite or NaN if so."""
-        return self._moments()[0].to(self.dtype)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``; infinite or NaN if so."""
-        return self._moments()[1].to(self.dtype)
+        return self.base.batch_shape
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance, in float64, computed once unless with a graph."""
@@ -109,70 +78,23 @@ class DerivedDistribution(AbstractDistribution, ABC):
     def _crps(self, value: Tensor) -> Tensor:
         return integrated_crps(self, value).to(self._answer_dtype(value))
 
-    def _answer_dtype(self, value: Tensor) -> torch.dtype:
-        return torch.promote_types(value.dtype, self.dtype)
-
-
-def _on_bounds(value: Tensor, low: Tensor, high: Tensor, dtype: torch.dtype) -> Tensor:
-    """Values in float64, where a bound in their type or in ``dtype`` is the bound.
-
-    The bounds are float64: a float32 target of 0.1 is the bound 0.1, and not above it.
-    """
-    y = value.double()
-    for bound in (low, high):
-        same = (value == bound.to(value.dtype)) | (y == bound.to(dtype).double())
-        y = torch.where(same, bound, y)
-    return y
-
-
-def log_between(low: PitValues, high: PitValues) -> Tensor:
-    """Logarithm of the probability between two values; ``-inf`` if there is none.
-
-    Below the median it is a difference of cdfs, above it of survivals, around it what
-    both tails leave. NaN, from a diverged model, gives NaN.
-    """
-    lower = _log_difference(high.log_cdf, low.log_cdf)
-    upper = _log_difference(low.log_survival, high.log_survival)
-    outside = low.cdf + high.survival
-    some = outside < 1
-    middle = torch.where(
-        some, torch.log1p(-torch.where(some, outside, 0.5)), -torch.inf
-    )
-    answer = torch.where(low.survival <= 0.5, upper, middle)
-    answer = torch.where(high.cdf <= 0.5, lower, answer)
-    return torch.where(outside.isnan(), torch.nan, answer)
-
-
-def _log_difference(larger: Tensor, smaller: Tensor) -> Tensor:
-    """Logarithm of the difference of two exponentials, with a finite gradient."""
-    gap = smaller - larger
-    some = gap < 0  # false for NaN, the difference of two that are 0
-    safe = torch.where(some, gap, -1.0)
-    start = torch.where(some, larger, 0.0)
-    return torch.where(some, start + torch.log(-torch.expm1(safe)), -torch.inf)
-
-
-def _chosen(first: Tensor, one: PitValues, other: PitValues) -> PitValues:
-    pairs = zip(one, other, strict=True)
-    return PitValues(*(torch.where(first, own, end) for own, end in pairs))
-
 
 class _Moved(DerivedDistribution, ABC):
     """A distribution whose values are those of another one, moved."""
 
     def _quantile(self, level: Tensor) -> Tensor:
-        return self._outside(self._base._quantile(level)).to(self.dtype)
+        return self._outside(self.base._quantile(level)).to(self.dtype)
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        return self._outside(self._base._upper_quantile(survival)).to(self.dtype)
+        return self._outside(self.base._upper_quantile(survival)).to(self.dtype)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        return self._outside(self._base._quantile_at(cdf, survival))
+        return self._outside(self.base._quantile_at(cdf, survival))
 
     def _sample(
         self, shape: tuple[int, ...], generator: torch.Generator | None
     ) -> Tensor:
-        return self._outside(self._base._sample(shape, generator)).to(self.dtype)
+        return self._outside(self.base._sample(shape, generator)).to(self.dtype)
 
 
 class Transformed(_Moved):
@@ -209,37 +131,31 @@ class Transformed(_Moved):
     [1.0, 2.7183]
     >>> [round(value, 4) for value in predictive.mean.tolist()]
     [1.1331, 3.0802]
-    >>> predictive.cdf([-1.0, 1e300]).tolist()
-    [0.0, 1.0]
     """
 
-    def __init__(self, base: AbstractDistribution, transform: TargetTransform) -> None:
-        self._base, self.transform = base, transform
+    _parameters = ("base", "transform")
+    _shared = ("transform",)
 
-    def __getitem__(self, rows: slice | Tensor) -> "Transformed":
-        """Select rows of the first batch axis."""
-        return Transformed(self._base[rows], self.transform)
+    def __init__(self, base: AbstractDistribution, transform: TargetTransform) -> None:
+        self.base, self.transform = base, transform
 
     def _without_map(self) -> tuple[AbstractDistribution, UnitMap | None]:
-        inner, unit_map = self._base._without_map()
+        inner, unit_map = self.base._without_map()
         return Transformed(inner, self.transform), unit_map
 
     def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        return self._base._level_kinks()
+        return self.base._level_kinks()
 
     def _outside(self, value: Tensor) -> Tensor:
         return self.transform.inverse(value.double())
 
     def _image(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Value and image in float64, both at the median outside of the support.
-
-        The third says which values lie inside.
-        """
+        """Value and image in float64, the median's if not inside; who is inside."""
         y = value.double()
         low, high = self.transform.support
         inside = (y > low) & (y < high)
         if not inside.all():
-            y = torch.where(inside, y, self._outside(self._base.quantile(0.5)).detach())
+            y = torch.where(inside, y, self._outside(self.base.quantile(0.5)).detach())
         # A power of a large number may be none.
         limit = torch.finfo(torch.float64).max
         z = self.transform.forward(y).clamp(-limit, limit)
@@ -247,29 +163,29 @@ class Transformed(_Moved):
 
     def _pit(self, value: Tensor) -> PitValues:
         _, z, inside = self._image(value)
-        pit = self._base.pit(z)
+        pit = self.base.pit(z)
         above = value.double() >= self.transform.support[1]
-        pit = _chosen(inside, pit, pit_from_cdf(above.to(pit.cdf.dtype)))
+        pit = pit.where(inside, pit_from_cdf(above.to(pit.cdf.dtype)))
         return pit.map(lambda part: part.to(self._answer_dtype(value)))
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
         _, z, inside = self._image(value)
-        before = self._base._pit_before(z)
-        return None if before is None else _chosen(inside, before, self._pit(value))
+        before = self.base._pit_before(z)
+        return None if before is None else before.where(inside, self._pit(value))
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         _, z, inside = self._image(value)
-        cdf, survival = self._base._tails(z)
+        cdf, survival = self.base._tails(z)
         above = (value.double() >= self.transform.support[1]).to(cdf)
         cdf = torch.where(inside, cdf, above)
         return cdf, torch.where(inside, survival, 1 - above)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, z, inside = self._image(value)
-        slope, atom = self.transform.log_derivative(y), self._base._at_atom(z)
+        slope, atom = self.transform.log_derivative(y), self.base._at_atom(z)
         if atom is not None:  # a probability has no unit
             slope = torch.where(atom, 0.0, slope)
-        density = self._base.log_prob(z) + slope
+        density = self.base.log_prob(z) + slope
         density = torch.where(inside, density, -torch.inf)
         return density.to(self._answer_dtype(value))
 
@@ -282,6 +198,76 @@ class Transformed(_Moved):
         return drawn.clamp(torch.nextafter(low, high), torch.nextafter(high, low))
 
 
+class _Bounded(DerivedDistribution, ABC):
+    """A distribution with two bounds for each row, kept in float64."""
+
+    _parameters = ("base", "low", "high")
+
+    def __init__(
+        self,
+        base: AbstractDistribution,
+        low: ArrayLike = -math.inf,
+        high: ArrayLike = math.inf,
+    ) -> None:
+        self.base = base
+        # In float64: rounded to float32, a bound is not the target that was recorded.
+        self.low, self.high = (
+            _bound(bound, base, name) for bound, name in ((low, "low"), (high, "high"))
+        )
+        wrong = ~(self.low < self.high)
+        if wrong.any():
+            raise InputError(
+                f"low < high must hold in every row, and it does not in "
+                f"{int(wrong.sum())} of {wrong.numel()}. Swap them, or leave one out."
+            )
+
+    def _placed(self, value: Tensor) -> Tensor:
+        """Values in float64, where a bound in any float type is the bound itself."""
+        y = value.double()
+        for bound in (self.low, self.high):
+            own = bound.to(self.dtype).double()
+            same = (value == bound.to(value.dtype)) | (y == own)
+            y = torch.where(same, bound, y)
+        return y
+
+
+def _bound(bound: ArrayLike, base: AbstractDistribution, name: str) -> Tensor:
+    values = as_float_tensor(bound, name=name).double()
+    if values.ndim != 0 and values.shape != base.batch_shape:
+        raise InputError(
+            f"{name} must be a number or have the batch shape "
+            f"{tuple(base.batch_shape)}, got {tuple(values.shape)}."
+        )
+    return values.to(base._like.device).expand(base.batch_shape)
+
+
+def log_between(low: PitValues, high: PitValues) -> Tensor:
+    """Logarithm of the probability between two values; ``-inf`` if there is none.
+
+    Below the median it is a difference of cdfs, above it of survivals, around it what
+    both tails leave. NaN, from a diverged model, gives NaN.
+    """
+    lower = _log_difference(high.log_cdf, low.log_cdf)
+    upper = _log_difference(low.log_survival, high.log_survival)
+    outside = low.cdf + high.survival
+    some = outside < 1
+    middle = torch.where(
+        some, torch.log1p(-torch.where(some, outside, 0.5)), -torch.inf
+    )
+    answer = torch.where(low.survival <= 0.5, upper, middle)
+    answer = torch.where(high.cdf <= 0.5, lower, answer)
+    return torch.where(outside.isnan(), torch.nan, answer)
+
+
+def _log_difference(larger: Tensor, smaller: Tensor) -> Tensor:
+    """Logarithm of the difference of two exponentials, with a finite gradient."""
+    gap = smaller - larger
+    some = gap < 0  # false for NaN, the difference of two that are 0
+    safe = torch.where(some, gap, -1.0)
+    start = torch.where(some, larger, 0.0)
+    return torch.where(some, start + torch.log(-torch.expm1(safe)), -torch.inf)
+
+
 class _Inside(NamedTuple):
     """What lies between the bounds, all of ``batch_shape``."""
 
@@ -292,7 +278,7 @@ class _Inside(NamedTuple):
     point: Tensor  # where such a row puts all of it
 
 
-class Truncated(FromBothTails, DerivedDistribution):
+class Truncated(FromBothTails, _Bounded):
     r"""The given distribution on the condition that the target lies in :math:`[a, b]`.
 
     .. math::
@@ -326,30 +312,6 @@ class Truncated(FromBothTails, DerivedDistribution):
     [0.7979, 0.0]
     """
 
-    def __init__(
-        self,
-        base: AbstractDistribution,
-        low: ArrayLike = -math.inf,
-        high: ArrayLike = math.inf,
-    ) -> None:
-        self._base = base
-        self.low, self.high = (
-            _bound(bound, base, name) for bound, name in ((low, "low"), (high, "high"))
-        )
-        if not (self.low < self.high).all():
-            raise InputError(
-                "low must be below high in every row, and it is not in "
-                f"{int((~(self.low < self.high)).sum())} of {self.low.numel()}. "
-                "Swap them, or leave one out: -inf and inf are no bound."
-            )
-
-    def __getitem__(self, rows: slice | Tensor) -> "Truncated":
-        """Select rows of the first batch axis."""
-        return Truncated(self._base[rows], self.low[rows], self.high[rows])
-
-    def _placed(self, value: Tensor) -> Tensor:
-        return _on_bounds(value, self.low, self.high, self.dtype)
-
     def _pit(self, value: Tensor) -> PitValues:
         return self._shares(value, before=False)
 
@@ -360,8 +322,7 @@ class Truncated(FromBothTails, DerivedDistribution):
         """Both tails between the bounds, from those of the base."""
         y, inside = self._placed(value), self._inside()
         at, dtype = y.clamp(self.low, self.high), self._answer_dtype(value)
-        pit = self._base._pit_before(at) if before else None
-        pit = self._base.pit(at) if pit is None else pit
+        pit = self._base_pit(at, before=before)
         # Exactly 0 or 1 outside, and a step where there is no mass.
         low, high = (
             torch.where(inside.empty, inside.point, end)
@@ -383,7 +344,7 @@ class Truncated(FromBothTails, DerivedDistribution):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value), self._inside()
-        density = self._base.log_prob(y.clamp(self.low, self.high)) - inside.log_mass
+        density = self.base.log_prob(y.clamp(self.low, self.high)) - inside.log_mass
         within = (y >= self.low) & (y <= self.high) & ~inside.empty
         density = torch.where(within | density.isnan(), density, -torch.inf)
         at_point = inside.empty & (y == inside.point)
@@ -397,18 +358,18 @@ class Truncated(FromBothTails, DerivedDistribution):
             inside.high.log_survival, survival.log() + inside.log_mass
         )
         unknown = inside.log_mass.isnan()  # a diverged model, asked for its median
-        least = self._base._least_tail
+        least = self.base._least_tail
         tails = (
             torch.where(unknown, 0.5, part.clamp_max(0).exp().clamp_min(least))
             for part in (below, above)
         )
-        found = self._base._quantile_at(*tails).double()
+        found = self.base._quantile_at(*tails).double()
         found = found.clamp(self.low, self.high).where(~unknown, torch.nan)
         # Only levels of 0 and 1 may reach the ends of the support.
         ends = (cdf <= 0) | (survival <= 0)
         if ends.any():
             level = torch.where(ends, cdf, 0.5).to(self.dtype)
-            outer = self._base._quantile(level).double()
+            outer = self.base._quantile(level).double()
             found = torch.where(ends, outer.clamp(self.low, self.high), found)
         return torch.where(inside.empty, inside.point, found)
 
@@ -423,26 +384,17 @@ class Truncated(FromBothTails, DerivedDistribution):
     def _pit_at(self, bound: Tensor, *, before: bool = False) -> PitValues:
         """PIT values of the base, float64, at or below bounds that may be infinite."""
         finite = bound.isfinite()
-        at = torch.where(finite, bound, 0.0)
-        pit = self._base._pit_before(at) if before else None
-        pit = (self._base.pit(at) if pit is None else pit).map(lambda p: p.double())
+        pit = self._base_pit(torch.where(finite, bound, 0.0), before=before)
         above = (bound > 0).double()
         ends = PitValues(above, 1 - above, above.log(), (1 - above).log())
-        return _chosen(finite, pit, ends)
+        return pit.map(lambda part: part.double()).where(finite, ends)
+
+    def _base_pit(self, value: Tensor, *, before: bool) -> PitValues:
+        pit = self.base._pit_before(value) if before else None
+        return self.base.pit(value) if pit is None else pit
 
 
-def _bound(bound: ArrayLike, base: AbstractDistribution, name: str) -> Tensor:
-    """Return a bound for each row in float64."""
-    values = as_float_tensor(bound, name=name).double()
-    if values.ndim != 0 and values.shape != base.batch_shape:
-        raise InputError(
-            f"{name} must be a number or have the batch shape "
-            f"{tuple(base.batch_shape)}, got {tuple(values.shape)}."
-        )
-    return values.to(base._like.device).expand(base.batch_shape)
-
-
-class Censored(_Moved):
+class Censored(_Bounded, _Moved):
     r"""The distribution of :math:`\min(\max(Y, a), b)`, with mass on the bounds.
 
     For targets that pile up there: no rain, a sold-out house, a capped price. At a
@@ -455,7 +407,7 @@ class Censored(_Moved):
     base
         The distribution of :math:`Y`, of any batch shape.
     low, high
-        :math:`a < b`, numbers; infinite for none.
+        :math:`a < b`, numbers or of shape ``batch_shape``; infinite for none.
 
     References
     ----------
@@ -473,45 +425,19 @@ class Censored(_Moved):
 
     _searched = True  # the cdf is smooth between the bounds, the quantiles bend there
 
-    def __init__(
-        self,
-        base: AbstractDistribution,
-        low: ArrayLike = -torch.inf,
-        high: ArrayLike = torch.inf,
-    ) -> None:
-        bounds = [
-            as_float_tensor(bound, name=name).double()
-            for bound, name in ((low, "low"), (high, "high"))
-        ]
-        if any(bound.ndim for bound in bounds) or not bounds[0] < bounds[1]:
-            raise InputError(
-                "low and high must be numbers with low < high, got "
-                f"{low!r} and {high!r}."
-            )
-        self._base = base
-        # In float64: rounded to float32, a bound is not the target that was recorded.
-        self.low, self.high = (bound.to(base._like.device) for bound in bounds)
-
-    def __getitem__(self, rows: slice | Tensor) -> "Censored":
-        """Select rows of the first batch axis."""
-        return Censored(self._base[rows], self.low, self.high)
-
-    def _placed(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Values in float64, and those that the base is asked for."""
-        y = _on_bounds(value, self.low, self.high, self.dtype)
-        return y, self._outside(y).to(value.dtype)
-
     def _outside(self, value: Tensor) -> Tensor:
         return value.clamp(self.low.to(value.dtype), self.high.to(value.dtype))
 
     def _pit(self, value: Tensor) -> PitValues:
-        y, inside = self._placed(value)
-        return _ended(self._base.pit(inside), y < self.low, y >= self.high)
+        y = self._placed(value)
+        pit = self.base.pit(self._outside(y).to(value.dtype))
+        return _ended(pit, y < self.low, y >= self.high)
 
     def _pit_before(self, value: Tensor) -> PitValues:
-        y, inside = self._placed(value)
-        before = self._base._pit_before(inside)
-        pit = self._base.pit(inside) if before is None else before
+        y = self._placed(value)
+        inside = self._outside(y).to(value.dtype)
+        before = self.base._pit_before(inside)
+        pit = self.base.pit(inside) if before is None else before
         return _ended(pit, y <= self.low, y > self.high)
 
     def _atoms(self) -> Tensor | None:
@@ -521,24 +447,24 @@ class Censored(_Moved):
         return self._with_bounds(super()._kinks())
 
     def _with_bounds(self, inner: Tensor | None) -> Tensor | None:
-        bounds = torch.stack([self.low, self.high]).to(self.dtype)
-        bounds = bounds[bounds.isfinite()].view(-1, *[1] * len(self.batch_shape))
-        own = bounds.expand(-1, *self.batch_shape)
-        own = own if inner is None else torch.cat([own, inner.to(own)])
-        return own if len(own) else None
+        own = [bound for bound in (self.low, self.high) if bound.isfinite().any()]
+        inner = self._like.new_empty(0, *self.batch_shape) if inner is None else inner
+        places = torch.cat([*(bound.to(self.dtype)[None] for bound in own), inner])
+        return places if len(places) else None
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        y, inside = self._placed(value)
-        cdf, survival = self._base._tails(inside)
+        y = self._placed(value)
+        cdf, survival = self.base._tails(self._outside(y).to(value.dtype))
         below, above = y < self.low, y >= self.high
         cdf = _filled(cdf, above.to(cdf), below | above)
         return cdf, _filled(survival, below.to(survival), below | above)
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        y, inside = self._placed(value)
-        pit, before = self._base.pit(inside), self._base._pit_before(inside)
+        y = self._placed(value)
+        inside = self._outside(y).to(value.dtype)
+        pit, before = self.base.pit(inside), self.base._pit_before(inside)
         at_least = pit.log_survival if before is None else before.log_survival
-        density = self._base.log_prob(inside)
+        density = self.base.log_prob(inside)
         density = torch.where(y == self.low, pit.log_cdf, density)
         density = torch.where(y == self.high, at_least, density)
         outside = (y < self.low) | (y > self.high)
@@ -572,40 +498,33 @@ class Affine(_Moved):
         :math:`s > 0`, same shape and dtype.
     """
 
+    _parameters = ("base", "center", "scale")
+
     def __init__(
         self, base: AbstractDistribution, center: Tensor, scale: Tensor
     ) -> None:
-        self._base, self.center, self.scale = base, center, scale
+        self.base, self.center, self.scale = base, center, scale
 
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        return self._outside(self._base.mean)
+        return self._outside(self.base.mean)
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        return self.scale.square() * self._base.variance
+        return self.scale.square() * self.base.variance
 
     @property
     def _like(self) -> Tensor:
         return self.center
 
-    @property
-    def _trained(self) -> bool:
-        own = self.center.requires_grad or self.scale.requires_grad
-        return own or self._base._trained
-
-    def __getitem__(self, rows: slice | Tensor) -> "Affine":
-        """Select rows of the first batch axis."""
-        return Affine(self._base[rows], self.center[rows], self.scale[rows])
-
     def _without_map(self) -> tuple[AbstractDistribution, UnitMap | None]:
-        inner, unit_map = self._base._without_map()
+        inner, unit_map = self.base._without_map()
         return Affine(inner, self.center, self.scale), unit_map
 
     def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        return self._base._level_kinks()
+        return self.base._level_kinks()
 
     def _inside(self, value: Tensor) -> Tensor:
         return self._base_value(value, (value - self.center) / self.scale)
@@ -614,20 +533,20 @@ class Affine(_Moved):
         return self.center + self.scale * value
 
     def _pit(self, value: Tensor) -> PitValues:
-        return self._base.pit(self._inside(value))
+        return self.base.pit(self._inside(value))
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
-        return self._base._pit_before(self._inside(value))
+        return self.base._pit_before(self._inside(value))
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        return self._base._tails(self._inside(value))
+        return self.base._tails(self._inside(value))
 
     def _log_prob(self, value: Tensor) -> Tensor:
         inner = self._inside(value)
-        log_scale, atom = self.scale.log(), self._base._at_atom(inner)
+        log_scale, atom = self.scale.log(), self.base._at_atom(inner)
         if atom is not None:  # a probability has no unit
             log_scale = torch.where(atom, 0.0, log_scale)
-        return self._base.log_prob(inner) - log_scale
+        return self.base.log_prob(inner) - log_scale
 
     def _crps(self, value: Tensor) -> Tensor:
-        return self.scale * self._base.crps(self._inside(value))
+        return self.scale * self.base.crps(self._inside(value))

@@ -15,8 +15,6 @@ from calibrant._checks import (
 from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution, joint_shape
 
-__all__ = ["Empirical", "ask_rows", "from_rows", "to_rows"]
-
 #: Samples up to which an integral over values meets each of them.
 _FEW = 64
 
@@ -38,6 +36,13 @@ def from_rows(answer: Tensor, like: Tensor, batch_shape: torch.Size) -> Tensor:
 def ask_rows(table: Tensor, index: Tensor) -> Tensor:
     """Pick entries of ``(*batch, m)``, or of one ``(m,)`` for all rows, by index."""
     return table[index] if table.ndim == 1 else table.gather(-1, index)
+
+
+def count_rows(table: Tensor, asked: Tensor, *, right: bool) -> Tensor:
+    """Number of a row's entries below each value, or at most it (``right``)."""
+    dtype = torch.promote_types(asked.dtype, table.dtype)
+    rows = table.detach().to(dtype).contiguous()
+    return torch.searchsorted(rows, asked.detach().to(dtype), right=right)
 
 
 class Empirical(AbstractDistribution):
@@ -91,38 +96,23 @@ class Empirical(AbstractDistribution):
         """Samples in ascending order, shape ``(m, *batch_shape)``."""
         return self._sorted.movedim(-1, 0)
 
-    @property
-    def mean(self) -> Tensor:
-        """Mean of the samples of each row, shape ``batch_shape``."""
-        return self._sorted.mean(-1)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of these, hence over ``m`` (not ``m - 1``), ``batch_shape``."""
-        return self._sorted.var(-1, correction=0)
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        return self._sorted.mean(-1), self._sorted.var(-1, correction=0)
 
     def __getitem__(self, rows: slice | Tensor) -> "Empirical":
         """Select rows of the first batch axis."""
         return Empirical(self._sorted[rows].movedim(-1, 0))
 
-    def _count(self, asked: Tensor, *, right: bool = True) -> Tensor:
-        """Number of samples at most each value, or below it, both ``(*batch, k)``."""
-        dtype = torch.promote_types(asked.dtype, self.dtype)
-        table, values = self._sorted.detach().to(dtype), asked.detach().to(dtype)
-        return torch.searchsorted(table, values, right=right)
-
-    def _cdf(self, value: Tensor) -> Tensor:
-        count = self._count(to_rows(value, self.batch_shape))
-        share = count.to(self.dtype) / self._sorted.shape[-1]
-        return from_rows(share, value, self.batch_shape)
-
     def _pit(self, value: Tensor) -> PitValues:
-        return pit_from_cdf(self._cdf(value))
+        return pit_from_cdf(self._share(value, right=True))
 
     def _pit_before(self, value: Tensor) -> PitValues:
-        count = self._count(to_rows(value, self.batch_shape), right=False)
-        share = count.to(self.dtype) / self._sorted.shape[-1]
-        return pit_from_cdf(from_rows(share, value, self.batch_shape))
+        return pit_from_cdf(self._share(value, right=False))
+
+    def _share(self, value: Tensor, *, right: bool) -> Tensor:
+        asked = to_rows(value, self.batch_shape)
+        count = count_rows(self._sorted, asked, right=right).to(self.dtype)
+        return from_rows(count / self._sorted.shape[-1], value, self.batch_shape)
 
     def _kinks(self) -> Tensor:
         return self.samples[:: -(-len(self.samples) // _FEW)]
@@ -134,8 +124,8 @@ class Empirical(AbstractDistribution):
     def _log_prob(self, value: Tensor) -> Tensor:
         raise UnsupportedError(
             "log_prob needs a density, and samples have none. Score the samples with "
-            "crps, put a normal distribution around each (GaussianMixture), or fit a "
-            f"kernel density and pass that (asked of {tuple(value.shape)} values)."
+            "crps, or put a normal distribution around each: GaussianMixture "
+            f"(asked of {tuple(value.shape)} values)."
         )
 
     def _quantile(self, level: Tensor) -> Tensor:
@@ -153,7 +143,7 @@ class Empirical(AbstractDistribution):
         center = self._sorted.detach().mean(-1, keepdim=True)
         ordered = self._sorted - center
         asked = to_rows(value, self.batch_shape)
-        count = self._count(asked)
+        count = count_rows(self._sorted, asked, right=True)
         sums = torch.nn.functional.pad(ordered.cumsum(-1), (1, 0))
         below = ask_rows(sums, count)
         distance = (2 * count - m) * (asked - center) + sums[..., -1:] - 2 * below

@@ -14,8 +14,6 @@ from calibrant.distributions.normal import (
     standardized,
 )
 
-__all__ = ["Laplace", "pit_from_far_tail", "pit_from_log_cdf"]
-
 
 def pit_from_far_tail(below: Tensor, log_far: Tensor) -> PitValues:
     """Complete the tail on the far side of the median to both tails.
@@ -24,9 +22,7 @@ def pit_from_far_tail(below: Tensor, log_far: Tensor) -> PitValues:
     the probability beyond them, hence at most log(1/2).
     """
     lower = pit_from_log_cdf(log_far)
-    upper = lower.mirrored()
-    pairs = zip(lower, upper, strict=True)
-    return PitValues(*(torch.where(below, low, high) for low, high in pairs))
+    return lower.where(below, lower.mirrored())
 
 
 def pit_from_log_cdf(log_cdf: Tensor) -> PitValues:
@@ -65,15 +61,8 @@ class Laplace(AbstractDistribution):
             location, scale, "location", "scale"
         )
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
-        return self.location
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
-        return 2 * self.scale.square()
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        return self.location, 2 * self.scale.square()
 
     def _z(self, value: Tensor) -> Tensor:
         return standardized(value - self.location, self.scale)

@@ -10,11 +10,7 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
-from calibrant.distributions._numerics import (
-    by_rows,
-    integrated_crps,
-    tail_quantile,
-)
+from calibrant.distributions._numerics import by_rows, integrated_crps, tail_quantile
 from calibrant.distributions.base import (
     AbstractDistribution,
     FromBothTails,
@@ -30,8 +26,6 @@ from calibrant.distributions.normal import (
     normal_score,
     standardized,
 )
-
-__all__ = ["GaussianMixture", "Mixture", "weights_like"]
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
@@ -119,14 +113,10 @@ class GaussianMixture(FromBothTails):
     _least_tail = 1e-300
 
     def __init__(
-        self,
-        means: ArrayLike,
-        stddevs: ArrayLike,
-        weights: ArrayLike | None = None,
+        self, means: ArrayLike, stddevs: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        self.means, self.stddevs = location_and_scale(
-            means, stddevs, "means", "stddevs"
-        )
+        parts = location_and_scale(means, stddevs, "means", "stddevs")
+        self.means, self.stddevs = parts
         if self.means.ndim == 0 or len(self.means) == 0:
             raise InputError(
                 "means must have shape (members, *batch) with at least one member, "
@@ -139,17 +129,10 @@ class GaussianMixture(FromBothTails):
         """Shape of the batch of distributions."""
         return self.means.shape[1:]
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
-        return (self.weights * self.means).sum(0)
-
-    @property
-    def variance(self) -> Tensor:
-        """Mean of the variances plus variance of the means, shape ``batch_shape``."""
-        within = self.stddevs.square()
-        between = (self.means - self.mean).square()
-        return (self.weights * (within + between)).sum(0)
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        mean = (self.weights * self.means).sum(0)
+        within, between = self.stddevs.square(), (self.means - mean).square()
+        return mean, (self.weights * (within + between)).sum(0)
 
     @property
     def _searched(self) -> bool:
@@ -180,11 +163,8 @@ class GaussianMixture(FromBothTails):
     def _pit(self, value: Tensor) -> PitValues:
         means, stddevs, weights = self._against(value)
         z = standardized(value - means, stddevs)
-        return _joined(
-            *self._tails(value),
-            _log_sum(weights, log_normal_cdf(z)),
-            _log_sum(weights, log_normal_cdf(-z)),
-        )
+        logs = (_log_sum(weights, log_normal_cdf(side)) for side in (z, -z))
+        return _joined(*self._tails(value), *logs)
 
     def _log_prob(self, value: Tensor) -> Tensor:
         means, stddevs, weights = self._against(value)
@@ -214,11 +194,10 @@ class GaussianMixture(FromBothTails):
         with torch.no_grad():
             z = normal_score(*(torch.where(tail > 0, p, 0.5) for p in (cdf, survival)))
             ends = torch.where(weights > 0, means + stddevs * z, torch.nan).double()
-            low, high = (
-                ends.nan_to_num(torch.inf).amin(0),
-                ends.nan_to_num(-torch.inf).amax(0),
-            )
-            start = self.mean + self.stddev * z
+            low = ends.nan_to_num(torch.inf).amin(0)
+            high = ends.nan_to_num(-torch.inf).amax(0)
+            mean, variance = self._moments()
+            start = mean + variance.sqrt() * z
         learned = torch.is_grad_enabled() and (self._trained or tail.requires_grad)
         root = tail_quantile(
             logs, regular, below, (low, high), start=start.double(), learned=learned
@@ -360,11 +339,9 @@ class Mixture(FromBothTails):
     @property
     def variance(self) -> Tensor:
         """Mean of the variances plus variance of the means, shape ``batch_shape``."""
-        means = [part.mean for part in self.components]
-        center = self._average(means)
+        center = self.mean
         return self._average(
-            part.variance + (mean - center).square()
-            for part, mean in zip(self.components, means, strict=True)
+            part.variance + (part.mean - center).square() for part in self.components
         )
 
     def __getitem__(self, rows: slice | Tensor) -> "Mixture":
@@ -508,9 +485,8 @@ class Mixture(FromBothTails):
                 continue
             if missing.any():
                 raise UnsupportedError(
-                    "crps needs components with a finite mean, and that of "
-                    f"{int(missing.sum())} rows of a {type(inner).__name__} is not. "
-                    "Score with log_prob."
+                    f"crps needs a finite mean, and {int(missing.sum())} rows of a "
+                    f"component {type(inner).__name__} have none. Score with log_prob."
                 )
         return integrated_crps(self, value, known=True).to(self.dtype)
 
@@ -533,28 +509,19 @@ def _checked(
     components: Sequence[AbstractDistribution] | AbstractDistribution,
 ) -> tuple[AbstractDistribution, ...]:
     """Refuse what is not a list of distributions of one batch shape."""
-    if isinstance(components, AbstractDistribution):
+    given: tuple[Any, ...] = (
+        () if isinstance(components, AbstractDistribution) else tuple(components)
+    )
+    if not given or not all(isinstance(part, AbstractDistribution) for part in given):
+        kinds = [type(part).__name__ for part in given] or repr(components)
         raise InputError(
-            "components must be a list of distributions, got the single "
-            f"{components!r}. The mixture over its first batch axis is "
-            "pool(distribution)."
-        )
-    given: tuple[Any, ...] = tuple(components)
-    if not given:
-        raise InputError("components must hold at least one distribution, got none.")
-    kinds = (type(part) for part in given)
-    odd = [
-        kind.__name__ for kind in kinds if not issubclass(kind, AbstractDistribution)
-    ]
-    if odd:
-        raise InputError(
-            f"components must be distributions of calibrant, got {odd}. Convert them "
-            "with as_distribution."
+            "components must be a list of at least one distribution of calibrant, got "
+            f"{kinds}. Convert others with as_distribution; the mixture over the first "
+            "axis of a single one is pool(distribution)."
         )
     shapes = [tuple(part.batch_shape) for part in given]
     if len(set(shapes)) > 1:
         raise InputError(
-            f"components must all have one batch shape, got {shapes}. Each must "
-            "predict the same rows."
+            f"components must all have one batch shape, the same rows, got {shapes}."
         )
     return given

@@ -10,20 +10,6 @@ from calibrant._checks import ArrayLike, InputError, as_float_tensor
 from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution, compact, joint_shape
 
-__all__ = [
-    "Gaussian",
-    "location_and_scale",
-    "log_normal_cdf",
-    "log_normal_density",
-    "log_scaled_density",
-    "normal_cdf",
-    "normal_pit",
-    "normal_quantile",
-    "normal_score",
-    "scale_unless_far",
-    "standardized",
-]
-
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Beyond this the square, or a derivative by the scale, would leave float32.
 _FARTHEST = 1e15
@@ -67,10 +53,7 @@ def standardized(distance: Tensor, scale: Tensor) -> Tensor:
 
 
 def scale_unless_far(z: Tensor, scale: Tensor) -> Tensor:
-    """Return the scale, without gradient where :func:`standardized` has none.
-
-    The logarithm of the scale alone would shrink it further.
-    """
+    """Return the scale, without gradient where :func:`standardized` has none."""
     far = z.detach().abs() >= _FARTHEST
     return torch.where(far, scale.detach(), scale)
 
@@ -137,10 +120,7 @@ def log_normal_density(z: Tensor) -> Tensor:
 
 
 def log_scaled_density(distance: Tensor, stddev: Tensor) -> Tensor:
-    """Logarithm of the normal density with ``stddev`` at a distance from its mean.
-
-    Beyond 1e15 standard deviations it has no gradient.
-    """
+    """Logarithm of the density at a distance from the mean; no gradient beyond 1e15."""
     z = standardized(distance, stddev)
     return log_normal_density(z) - scale_unless_far(z, stddev).log()
 
@@ -176,10 +156,8 @@ class Gaussian(AbstractDistribution):
         """Expectation of each row, shape ``batch_shape``."""
         return self._mean
 
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
-        return self._stddev.square()
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        return self._mean, self._stddev.square()
 
     @property
     def stddev(self) -> Tensor:

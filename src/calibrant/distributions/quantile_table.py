@@ -6,10 +6,13 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, as_levels, as_target
 from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.empirical import ask_rows, from_rows, to_rows
+from calibrant.distributions.empirical import (
+    ask_rows,
+    count_rows,
+    from_rows,
+    to_rows,
+)
 from calibrant.distributions.laplace import pit_from_log_cdf
-
-__all__ = ["QuantileTable"]
 
 
 class QuantileTable(AbstractDistribution):
@@ -46,7 +49,8 @@ class QuantileTable(AbstractDistribution):
     [0.5, 2.5]
     """
 
-    _parameters = ("values",)
+    _parameters = ("levels", "values")
+    _shared = ("levels",)
 
     def __init__(self, levels: ArrayLike, values: ArrayLike) -> None:
         self.values = as_target(values, name="values")
@@ -59,29 +63,23 @@ class QuantileTable(AbstractDistribution):
         return self.values.shape[:-1]
 
     @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
+    def _like(self) -> Tensor:
+        return self.values
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
         pieces, v = self._pieces, self.values
         middle = (pieces.weights * (v[..., :-1] + v[..., 1:])).sum(-1) / 2
         outer_left = pieces.levels[0] * (pieces.first - pieces.left)
         outer_right = pieces.above[-1] * (pieces.last + pieces.right)
-        return middle + (outer_left + outer_right).squeeze(-1)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
-        v = self.values - self.mean.unsqueeze(-1)
+        mean = middle + (outer_left + outer_right).squeeze(-1)
+        v = v - mean.unsqueeze(-1)
         pieces = _Pieces(self.levels, v)
-        middle = pieces.weights * _mean_square(v[..., :-1], v[..., 1:])
+        within = pieces.weights * _mean_square(v[..., :-1], v[..., 1:])
         # The second moment of an exponential tail of scale b from v on.
         left = (pieces.first - pieces.left).square() + pieces.left.square()
         right = (pieces.last + pieces.right).square() + pieces.right.square()
         outer = pieces.levels[0] * left + pieces.above[-1] * right
-        return middle.sum(-1) + outer.squeeze(-1)
-
-    def __getitem__(self, rows: slice | Tensor) -> "QuantileTable":
-        """Select rows of the first batch axis."""
-        return QuantileTable(self.levels, self.values[rows])
+        return mean, within.sum(-1) + outer.squeeze(-1)
 
     @property
     def _pieces(self) -> "_Pieces":
@@ -95,12 +93,9 @@ class QuantileTable(AbstractDistribution):
         left = pit_from_log_cdf(pieces.levels[0].log() + lower)
         right = pit_from_log_cdf(pieces.above[-1].log() + upper).mirrored()
         middle = PitValues(cdf, survival, cdf.log(), survival.log())
-        outside = asked < pieces.first, asked >= pieces.last
-        answers = (
-            torch.where(outside[0], low, torch.where(outside[1], high, mid))
-            for low, high, mid in zip(left, right, middle, strict=True)
-        )
-        return PitValues(*(from_rows(a, value, self.batch_shape) for a in answers))
+        inner = right.where(asked >= pieces.last, middle)
+        found = left.where(asked < pieces.first, inner)
+        return found.map(lambda part: from_rows(part, value, self.batch_shape))
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
         if not bool((self.values.diff(dim=-1) == 0).any()):
@@ -124,8 +119,8 @@ class QuantileTable(AbstractDistribution):
         log_densities = pieces.weights.log() - gaps.log()
         lower, upper = pieces.log_decays(asked)
         density = ask_rows(log_densities, pieces.place(asked)[0]) + lower + upper
-        equal = pieces.count(asked, right=True) - pieces.count(asked, right=False)
-        answer = torch.where(equal > 1, torch.inf, density)
+        up_to, below = (count_rows(self.values, asked, right=r) for r in (True, False))
+        answer = torch.where(up_to - below > 1, torch.inf, density)
         return from_rows(answer, value, self.batch_shape)
 
     def _quantile(self, level: Tensor) -> Tensor:
@@ -185,12 +180,11 @@ def _check_table(levels: Tensor, values: Tensor) -> None:
         )
     crossed = (values.diff(dim=-1) < 0).any(-1)
     if crossed.any():
-        row = tuple(int(index) for index in crossed.nonzero()[0])
-        place = "".join(f"[{index}]" for index in row)
+        place = "".join(f"[{int(index)}]" for index in crossed.nonzero()[0])
         raise InputError(
             f"values must not decrease along the last axis: {int(crossed.sum())} of "
-            f"{crossed.numel()} rows cross, the first is values{place}. Sort them with "
-            "values.sort(-1).values, the rearrangement of Chernozhukov et al. (2010)."
+            f"{crossed.numel()} rows cross, the first is values{place}. Sort them: "
+            "values.sort(-1).values."
         )
 
 
@@ -216,7 +210,7 @@ class _Pieces:
         With it come the value moved into the table's range, and the cdf and survival
         of the segment there, all of the shape of ``asked``, ``(*batch, k)``.
         """
-        count = self.count(asked, right=True)
+        count = count_rows(self.values, asked, right=True)
         index = (count - 1).clamp(0, len(self.weights) - 1)
         inside = asked.clamp(self.first, self.last)
         gap = ask_rows(self.gaps, index)
@@ -226,12 +220,6 @@ class _Pieces:
         rest = torch.where(wide, 1 - share, 0.0) * self.weights[index]
         cdf = self.levels[index] + part
         return index, inside, cdf, self.above[index + 1] + rest
-
-    def count(self, asked: Tensor, *, right: bool) -> Tensor:
-        """Number of table values below each value, or at most it (``right``)."""
-        dtype = torch.promote_types(asked.dtype, self.values.dtype)
-        table = self.values.detach().to(dtype).contiguous()
-        return torch.searchsorted(table, asked.detach().to(dtype), right=right)
 
     def log_decays(self, asked: Tensor) -> tuple[Tensor, Tensor]:
         """Logs of the shares of the lower and upper tail that lie beyond the values.

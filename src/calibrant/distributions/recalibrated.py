@@ -15,8 +15,6 @@ from calibrant.distributions.base import (
 from calibrant.distributions.derived import DerivedDistribution, log_between
 from calibrant.distributions.normal import Gaussian
 
-__all__ = ["Recalibrated"]
-
 #: The smallest tail of the base that is asked for.
 _LEAST = 1e-300
 #: Kinks of a map up to which an integral over values meets each of them.
@@ -60,29 +58,28 @@ class Recalibrated(FromBothTails, DerivedDistribution):
     [2.33, 12.33]
     """
 
+    _parameters = ("base", "unit_map")
+    _shared = ("unit_map",)
+    unit_map: UnitMap
+
     def __init__(self, base: AbstractDistribution, unit_map: UnitMap) -> None:
         if isinstance(base, Recalibrated):
-            self._base: AbstractDistribution = base.base
-            self.unit_map: UnitMap = _JoinedMap(base.unit_map, unit_map)
-        else:
-            self._base, self.unit_map = base, unit_map
-
-    def __getitem__(self, rows: slice | Tensor) -> "Recalibrated":
-        """Select rows of the first batch axis."""
-        return Recalibrated(self._base[rows], self.unit_map)
+            unit_map = _JoinedMap(base.unit_map, unit_map)
+            base = base.base
+        self.base, self.unit_map = base, unit_map
 
     def _moments(self) -> tuple[Tensor, Tensor]:
-        if not isinstance(self._base, Gaussian):
+        if not isinstance(self.base, Gaussian):
             return super()._moments()
         # All rows are one shape, moved and stretched.
         rule = level_rule(self.unit_map)  # type: ignore[arg-type]
         first = float(rule.weights @ rule.nodes)
         second = float(rule.weights @ rule.nodes.square())
-        location, scale = self._base.mean.double(), self._base.stddev.double()
+        location, scale = self.base.mean.double(), self.base.stddev.double()
         return location + scale * first, scale.square() * max(0, second - first**2)
 
     def _crps(self, value: Tensor) -> Tensor:
-        base = self._base
+        base = self.base
         if isinstance(base, Gaussian):
             rule = level_rule(self.unit_map)  # type: ignore[arg-type]
             z = base._z(value.double())
@@ -90,25 +87,24 @@ class Recalibrated(FromBothTails, DerivedDistribution):
         return super()._crps(value).to(self.dtype)
 
     def _without_map(self) -> tuple[AbstractDistribution, UnitMap]:
-        inner, unit_map = self._base._without_map()
+        inner, unit_map = self.base._without_map()
         if unit_map is None:
             return inner, self.unit_map
         return inner, _JoinedMap(unit_map, self.unit_map)
 
     def _pit(self, value: Tensor) -> PitValues:
-        return self.unit_map.forward(self._base.pit(value))
+        return self.unit_map.forward(self.base.pit(value))
 
     def _pit_before(self, value: Tensor) -> PitValues | None:
-        before = self._base._pit_before(value)
+        before = self.base._pit_before(value)
         return None if before is None else self.unit_map.forward(before)
 
     def _kinks(self) -> Tensor | None:
-        kinks, knots = self._base._kinks(), self.unit_map.knots[1:-1].double()
+        kinks, knots = self.base._kinks(), self.unit_map.knots[1:-1].double()
         if self._searched or not 0 < len(knots) <= _FEW:
             return kinks
-        level = knots.to(self._like.device).view(-1, *[1] * len(self.batch_shape))
-        level = level.expand(-1, *self.batch_shape)
-        own = self._base._quantile_at(level, 1 - level)
+        level = self._for_each_row(knots.to(self._like.device))
+        own = self.base._quantile_at(level, 1 - level)
         return own if kinks is None else torch.cat([own, kinks.to(own)])
 
     def _level_kinks(self) -> tuple[Tensor | None, bool]:
@@ -118,15 +114,15 @@ class Recalibrated(FromBothTails, DerivedDistribution):
         return self.unit_map.forward(pit_from_cdf(knots)).cdf, False
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        cdf, survival = (tail.double() for tail in self._base._tails(value))
+        cdf, survival = (tail.double() for tail in self.base._tails(value))
         logs = (tail.clamp_min(_LEAST).log() for tail in (cdf, survival))
         mapped = self.unit_map.forward(PitValues(cdf, survival, *logs))
         return mapped.cdf, mapped.survival
 
     def _log_prob(self, value: Tensor) -> Tensor:
-        density, pit = self._base.log_prob(value), self._base.pit(value)
-        atom = self._base._at_atom(value)
-        before = None if atom is None else self._base._pit_before(value)
+        density, pit = self.base.log_prob(value), self.base.pit(value)
+        atom = self.base._at_atom(value)
+        before = None if atom is None else self.base._pit_before(value)
         if atom is None or before is None:
             return density + self.unit_map.log_density(pit)
         # The map has no slope that matters at an atom: its probability is a jump.
@@ -135,10 +131,7 @@ class Recalibrated(FromBothTails, DerivedDistribution):
         jump = torch.where(before.cdf <= 0, high.log_cdf, jump)
         jump = torch.where(pit.survival <= 0, low.log_survival, jump)
         middle = pit_from_cdf(torch.full_like(pit.cdf, 0.5))
-        pairs = zip(pit, middle, strict=True)
-        slope = self.unit_map.log_density(
-            PitValues(*(torch.where(atom, other, own) for own, other in pairs))
-        )
+        slope = self.unit_map.log_density(middle.where(atom, pit))
         return torch.where(atom, jump, density + slope)
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
@@ -147,20 +140,16 @@ class Recalibrated(FromBothTails, DerivedDistribution):
         cdf, survival = compact(cdf), compact(survival)
         pit = pit_from_cdf(cdf.double())
         beyond = pit_from_cdf(survival.double()).mirrored()
-        pairs = zip(pit, beyond, strict=True)
-        below = cdf < survival
-        inner = self.unit_map.inverse(
-            PitValues(*(torch.where(below, low, high) for low, high in pairs))
-        )
+        inner = self.unit_map.inverse(pit.where(cdf < survival, beyond))
         ends = (cdf <= 0) | (survival <= 0)  # only these reach the ends of the support
         low, high = (
             torch.where(ends, 0.5, tail.clamp_min(_LEAST)).expand(shape)
             for tail in (inner.cdf, inner.survival)
         )
-        found = self._base._quantile_at(low, high)
+        found = self.base._quantile_at(low, high)
         if ends.any():
             level = torch.where(ends, inner.cdf, 0.5).to(self.dtype).expand(shape)
-            found = torch.where(ends, self._base._quantile(level), found)
+            found = torch.where(ends, self.base._quantile(level), found)
         return found
 
 

@@ -18,8 +18,6 @@ from calibrant.distributions.normal import (
     standardized,
 )
 
-__all__ = ["StudentT"]
-
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: So many degrees of freedom are the normal distribution in every digit, and infinity
 #: is not needed as a special case.
@@ -83,26 +81,19 @@ class StudentT(AbstractDistribution):
         if (df <= 0).any():
             raise InputError(
                 "degrees_of_freedom must be above 0, the smallest value is "
-                f"{df.min().item():.4g}. Let the network predict 2 + softplus(raw), "
-                "which also keeps the variance finite."
+                f"{df.min().item():.4g}. Let the network predict 2 + softplus(raw)."
             )
         dtype = torch.promote_types(location.dtype, df.dtype)
         self.location, self.scale = location.to(dtype), scale.to(dtype)
         self.degrees_of_freedom = df.to(dtype).expand(location.shape)
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``; NaN if there is none."""
-        return torch.where(self.degrees_of_freedom > 1, self.location, math.nan)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``; infinite or NaN as above."""
+    def _moments(self) -> tuple[Tensor, Tensor]:
         df = self.degrees_of_freedom
+        mean = torch.where(df > 1, self.location, math.nan)
         # 2 / (df - 2), not df / (df - 2): the limit of many degrees of freedom is 1.
         inflation = 1 + 2 / (torch.where(df > 2, df, 3.0) - 2)
         undefined = torch.where(df > 1, math.inf, math.nan).to(self.dtype)
-        return torch.where(df > 2, self.scale.square() * inflation, undefined)
+        return mean, torch.where(df > 2, self.scale.square() * inflation, undefined)
 
     def _pit(self, value: Tensor) -> PitValues:
         z = (value - self.location) / self.scale
@@ -137,8 +128,7 @@ class StudentT(AbstractDistribution):
         if (df <= 1).any():
             raise UnsupportedError(
                 "crps needs a finite mean, that is degrees_of_freedom > 1; the "
-                f"smallest value is {df.min().item():.4g}. Score with log_prob, or let "
-                "the network predict 1 + softplus(raw)."
+                f"smallest value is {df.min().item():.4g}. Score with log_prob."
             )
         distance = value - self.location
         z = standardized(distance, self.scale)

@@ -11,8 +11,6 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import pool
 from calibrant.learners.mlp import GaussianHead, MLPStack, PiecewiseLinear, random_bytes
 
-__all__ = ["DeepEnsemble", "MCDropout"]
-
 
 class DeepEnsemble(nn.Module):
     """Deep ensemble: its prediction is the mixture of its members' distributions.

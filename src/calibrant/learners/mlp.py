@@ -21,18 +21,6 @@ from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.student_t import StudentT
 
-__all__ = [
-    "LEAST_SPREAD",
-    "GaussianHead",
-    "GaussianMixtureHead",
-    "LaplaceHead",
-    "MLPStack",
-    "PiecewiseLinear",
-    "StandardizedInputs",
-    "StudentTHead",
-    "random_bytes",
-]
-
 # How far an encoded value may go beyond the outer bins, in widths of a bin.
 _BEYOND = 2.0
 
@@ -160,13 +148,11 @@ class MLPStack(nn.Module):
         if min(features, *sizes[1:], members) < 1:
             raise InputError(
                 "features, outputs, members and each hidden layer must be at least 1, "
-                f"got features={features}, hidden={tuple(hidden)}, outputs={outputs}, "
-                f"members={members}."
+                f"got features={features}, hidden={tuple(hidden)}, members={members}."
             )
         if not 0 <= dropout < 1:
             raise InputError(
-                f"dropout must lie in [0, 1), got {dropout}. It is the share of hidden "
-                "units that is left out; the paper's is 0.25."
+                f"dropout must lie in [0, 1), got {dropout}; the paper's is 0.25."
             )
         self.members, self.encoding = members, encoding
         # A unit is dropped if its random byte is below: rounded, not to all or nothing.
@@ -232,10 +218,7 @@ class MLPStack(nn.Module):
             )
 
     def select(self, members: Tensor, *, drops: bool = False) -> "MLPStack":
-        """Make a stack of some of the members, ``members`` (k,), for prediction.
-
-        It has no dropout, or with ``drops`` that of the training.
-        """
+        """Make a stack of members ``(k,)``, with dropout only if it ``drops``."""
         *hidden, outputs = [bias.shape[-1] for bias in self.biases]
         # A generator of its own: nothing is drawn from the global one.
         result = MLPStack(
@@ -257,7 +240,6 @@ class MLPStack(nn.Module):
     def thinned(self, masks: Sequence[Tensor]) -> "MLPStack":
         """Make the stack of all members under all given dropout masks.
 
-        With the masks fixed, T passes of a member are T networks without dropout.
         ``masks`` are for each hidden layer the units that are kept, ``(members, passes,
         units)``; the passes of a member stand side by side.
         """
@@ -332,15 +314,7 @@ class _NarrowProduct(torch.autograd.Function):
 
 
 class StandardizedInputs(nn.Module):
-    """Any module, whose inputs ``(n, features)`` are standardized first.
-
-    Examples
-    --------
-    >>> network = StandardizedInputs(nn.Identity(), 1)
-    >>> network.standardize(torch.tensor([[5.0]]), torch.tensor([[2.0]]))
-    >>> network(torch.tensor([[9.0]])).tolist()
-    [[2.0]]
-    """
+    """Any module, whose inputs ``(n, features)`` are standardized first."""
 
     center: Tensor
     scale: Tensor
@@ -372,8 +346,7 @@ class _Head:
     def __init__(self, *, floor: float = 1e-3) -> None:
         if not 0 <= floor < 1:
             raise InputError(
-                f"floor must lie in [0, 1), got {floor}. It is the least spread, in "
-                "standard deviations of the target; the paper's is 0.1."
+                f"floor must lie in [0, 1), got {floor}; the paper's is 0.1."
             )
         self.floor = float(floor)
 

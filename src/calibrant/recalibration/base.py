@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -32,17 +32,6 @@ from calibrant.distributions import (
 )
 from calibrant.registry import StoredPart
 
-__all__ = [
-    "FIT_ON",
-    "MapRecalibrator",
-    "Prediction",
-    "center_of",
-    "held_out_rows",
-    "pit_of_rows",
-    "stretched",
-    "widened",
-]
-
 #: What every recalibrator learns from.
 FIT_ON = "predictions for rows that the model was not trained on, and their targets"
 #: Whatever ``as_distribution`` takes.
@@ -60,17 +49,6 @@ _SPREADS = [2.0**power for power in range(1, 11)]
 _DERIVED = (Recalibrated, Transformed, Truncated, Censored)
 
 
-class StoredMap(UnitMap, Protocol):
-    """A map of [0, 1] that is written as plain lists and numbers."""
-
-    def state(self) -> dict[str, object]:
-        """Everything that the map consists of."""
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state, checked: it comes from a file."""
-
-
 class MapRecalibrator(StoredPart, ABC):
     """Learns a map of [0, 1]; final classes supply the map.
 
@@ -81,11 +59,12 @@ class MapRecalibrator(StoredPart, ABC):
 
     kind: ClassVar[str] = "recalibrator"
     _fit_on: ClassVar[str] = FIT_ON
-    _map_type: ClassVar[type[StoredMap]]
+    #: A map with ``state`` and ``restore``, which checks what comes from a file.
+    _map_type: ClassVar[Any]
     _spread: float = 1.0
 
     @abstractmethod
-    def _learn(self, pit: PitValues) -> StoredMap:
+    def _learn(self, pit: PitValues) -> UnitMap:
         """Make the map from checked, sorted float64 PIT values ``(n,)``."""
 
     def fit(
@@ -127,9 +106,9 @@ class MapRecalibrator(StoredPart, ABC):
         return self._spread
 
     @property
-    def unit_map(self) -> StoredMap:
+    def unit_map(self) -> UnitMap:
         """The map that was learned."""
-        learned: StoredMap = self._fitted
+        learned: UnitMap = self._fitted
         return learned
 
     def apply(self, levels: ArrayLike) -> Tensor:
@@ -147,7 +126,8 @@ class MapRecalibrator(StoredPart, ABC):
 
     def _state(self) -> dict[str, object]:
         widening = {} if self._spread == 1 else {"spread": self._spread}
-        return self.unit_map.state() | widening
+        state: dict[str, object] = self._fitted.state()
+        return state | widening
 
     def _restore(self, state: Mapping[str, Any]) -> None:
         self._learned = self._map_type.restore(state)
@@ -155,8 +135,7 @@ class MapRecalibrator(StoredPart, ABC):
         rises = self.invert([0.05, 0.5, 0.95]).diff() >= 0  # not so of NaN
         if not rises.all() or self._spread > _SPREADS[-1]:
             raise InputError(
-                "its map must rise from 0 to 1, and its spread be at most "
-                f"{_SPREADS[-1]:g}"
+                f"its map must rise from 0 to 1, its spread be at most {_SPREADS[-1]:g}"
             )
 
     def __repr__(self) -> str:
@@ -205,9 +184,8 @@ def held_out_rows(
     if len(shape) != 1 or target.shape != shape:
         raise InputError(
             "a recalibrator needs one distribution and one target for each held-out "
-            f"row, both of shape (n,); their shapes are {shape} and "
-            f"{tuple(target.shape)}. Use squeeze(-1) on (n, 1); members of an ensemble "
-            "become one distribution with GaussianMixture."
+            f"row; their shapes are {shape} and {tuple(target.shape)}. Use squeeze(-1) "
+            "on (n, 1); the members of an ensemble become one by GaussianMixture."
         )
     return predicted, target.detach()
 
@@ -223,8 +201,7 @@ def pit_of_rows(predicted: AbstractDistribution, target: Tensor) -> PitValues:
         jump.shape, generator=generator, dtype=jump.dtype, device=jump.device
     )
     drawn = pit_from_cdf((before + share * jump).clamp(0, 1))
-    pairs = zip(drawn, pit, strict=True)
-    return PitValues(*(torch.where(jump > 0, new, own) for new, own in pairs))
+    return drawn.where(jump > 0, pit)
 
 
 def _held_out_pit(pit: ArrayLike | PitValues) -> PitValues:
@@ -266,8 +243,8 @@ def center_of(given: AbstractDistribution) -> Tensor:
         center = given.quantile(0.5)
     if not center.isfinite().all():
         raise InputError(
-            "a distribution is stretched around its center, which must be finite for "
-            "all rows (a diverged model)."
+            "a distribution is stretched around its center, which must be finite "
+            "(a diverged model)."
         )
     return center
 
@@ -289,16 +266,15 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
     """Stretch a distribution inside of its bounds and transform: its support stays."""
     if factor == 1:
         return given
-    match given:
-        case Mixture() if any(isinstance(part, _DERIVED) for part in given.components):
+    if isinstance(given, Mixture):
+        if any(isinstance(part, _DERIVED) for part in given.components):
             parts = [widened(part, factor) for part in given.components]
             return Mixture(parts, given.weights)
-        case Recalibrated():
-            return Recalibrated(widened(given.base, factor), given.unit_map)
-        case Transformed():
-            return Transformed(widened(given.base, factor), given.transform)
-        case Truncated() | Censored():
-            return type(given)(widened(given.base, factor), given.low, given.high)
+    elif isinstance(given, _DERIVED):
+        kind: Any = type(given)
+        rest = (getattr(given, name) for name in given._parameters[1:])
+        wide: AbstractDistribution = kind(widened(given.base, factor), *rest)
+        return wide
     wider = stretched(given, factor)
     if type(given) in DISTRIBUTIONS.values():
         return wider

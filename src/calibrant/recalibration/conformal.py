@@ -14,8 +14,6 @@ from calibrant.distributions import AbstractDistribution, QuantileTable, as_dist
 from calibrant.recalibration.base import FIT_ON, Prediction, held_out_rows
 from calibrant.registry import StoredPart
 
-__all__ = ["ConformalInterval", "ConformalPrediction"]
-
 Score = Literal["auto", "normalized", "absolute", "quantile"]
 _SCORES = get_args(Score)
 
@@ -72,9 +70,8 @@ class ConformalInterval(StoredPart):
 
     def __init__(self, *, score: Score = "auto") -> None:
         if score not in _SCORES:
-            raise InputError(
-                f"score must be one of {', '.join(_SCORES)}, got {score!r}."
-            )
+            known = ", ".join(_SCORES)
+            raise InputError(f"score must be one of {known}, got {score!r}.")
         self.score = score
 
     def fit(self, distribution: Prediction, y: ArrayLike) -> Self:
@@ -183,9 +180,8 @@ def _distances(predicted: AbstractDistribution, y: Tensor, score: str) -> Tensor
         distance = distance / predicted.stddev.double()
     if not distance.isfinite().all():
         raise InputError(
-            f"the {score} score needs a finite mean"
-            f"{' and a stddev above 0' if score == 'normalized' else ''} for each "
-            f"row, and {int((~distance.isfinite()).sum())} of {len(y)} rows lack it. "
+            f"the {score} score needs a finite mean and a stddev above 0 for each row, "
+            f"and {int((~distance.isfinite()).sum())} of {len(y)} rows lack it. "
             "Use score='quantile', which needs neither."
         )
     return distance

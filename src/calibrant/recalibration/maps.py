@@ -14,16 +14,6 @@ from calibrant._checks import InputError
 from calibrant.contracts import PitValues
 from calibrant.recalibration.base import MapRecalibrator
 
-__all__ = [
-    "BetaMap",
-    "BetaRecalibrator",
-    "EmpiricalRecalibrator",
-    "IsotonicRecalibrator",
-    "LogOddsSpline",
-    "PiecewiseLinearMap",
-    "SmoothRecalibrator",
-]
-
 _TINY = torch.finfo(torch.float64).tiny
 #: Log odds of a PIT value that float64 can just tell from 1, where a fit ends: a plain
 #: 0 or 1 only says "beyond", and at its word it would outweigh all other rows.
@@ -48,6 +38,10 @@ class _Stored:
         return cls(**{name: _vector(state[name]) for name in cls._names})
 
 
+def _vector(values: Any) -> Tensor:  # noqa: ANN401  (numbers, perhaps from a file)
+    return torch.as_tensor(values, dtype=torch.float64)
+
+
 class PiecewiseLinearMap(_Stored):
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
 
@@ -70,9 +64,8 @@ class PiecewiseLinearMap(_Stored):
             or [knots[0], knots[-1], heights[0], heights[-1]] != [0, 1, 0, 1]
         ):
             raise InputError(
-                "knots must increase strictly and heights must not decrease, both from "
-                "0 to 1 and of one shape (m,), no slower than a floor in [0, 1); got "
-                f"{tuple(knots.shape)}, {tuple(heights.shape)} and {floor}"
+                "knots must increase strictly and heights not decrease, from 0 to 1, "
+                f"of one shape (m,), no slower than a floor in [0, 1), got {floor}"
             )
         self.knots, self.heights, self.floor = knots, heights, floor
         slopes = (rises / widths).clamp_min(floor)
@@ -197,9 +190,8 @@ class BetaMap(_LogOddsMap):
 
     def __init__(self, lower: float, upper: float, shift: float) -> None:
         self.lower, self.upper, self.shift = float(lower), float(upper), float(shift)
-        if not (
-            0 < lower < _LARGEST and 0 < upper < _LARGEST and abs(shift) < _LARGEST
-        ):
+        slopes = 0 < lower < _LARGEST and 0 < upper < _LARGEST
+        if not (slopes and abs(shift) < _LARGEST):
             raise InputError(
                 f"lower and upper must be above 0, and all below {_LARGEST:g}; got "
                 f"lower={lower}, upper={upper}, shift={shift}"
@@ -252,8 +244,7 @@ class LogOddsSpline(_LogOddsMap):
         ):
             raise InputError(
                 "places and heights must increase, slopes must be above 0, all below "
-                f"{_LARGEST:g} and of one shape (m,); got "
-                f"{[tuple(table.shape) for table in tables]}"
+                f"{_LARGEST:g} and of one shape (m,)"
             )
 
     @property
@@ -453,7 +444,6 @@ class SmoothRecalibrator(MapRecalibrator):
 
     Examples
     --------
-    >>> import torch
     >>> overconfident = torch.linspace(-4, 4, 200).sigmoid()
     >>> smooth = SmoothRecalibrator().fit_pit(overconfident)
     >>> [round(level, 2) for level in smooth.apply([0.05, 0.5, 0.95]).tolist()]
@@ -534,8 +524,7 @@ class BetaRecalibrator(MapRecalibrator):
 
     Examples
     --------
-    >>> import torch
-    >>> overconfident = torch.tensor([0.001, 0.01, 0.1, 0.4, 0.7, 0.97, 0.995, 0.999])
+    >>> overconfident = [0.001, 0.01, 0.1, 0.4, 0.7, 0.97, 0.995, 0.999]
     >>> beta = BetaRecalibrator().fit_pit(overconfident)
     >>> [round(level, 2) for level in beta.apply([0.01, 0.5, 0.99]).tolist()]
     [0.12, 0.48, 0.85]
@@ -574,10 +563,6 @@ class BetaRecalibrator(MapRecalibrator):
             options={"ftol": 1e-14, "gtol": 1e-9 * len(share), "maxiter": 1000},
         )
         return BetaMap(*found.x)
-
-
-def _vector(values: Any) -> Tensor:  # noqa: ANN401  (numbers, perhaps from a file)
-    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def _pick(table: Tensor, index: Tensor) -> Tensor:

@@ -8,16 +8,9 @@ import torch
 
 from calibrant._checks import ArrayLike, InputError, check_positive
 from calibrant.distributions import AbstractDistribution, as_distribution
-from calibrant.recalibration.base import (
-    FIT_ON,
-    Prediction,
-    center_of,
-    held_out_rows,
-    stretched,
-)
+from calibrant.recalibration import base
+from calibrant.recalibration.base import Prediction, center_of, held_out_rows, stretched
 from calibrant.registry import StoredPart
-
-__all__ = ["ScaleRecalibrator"]
 
 # Logarithms of factors that are tried: from 1 / 2981 to 2981.
 _TRIED = torch.linspace(-8, 8, 65, dtype=torch.float64).tolist()
@@ -57,7 +50,7 @@ class ScaleRecalibrator(StoredPart):
 
     kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "scale"
-    _fit_on: ClassVar[str] = FIT_ON
+    _fit_on: ClassVar[str] = base.FIT_ON
 
     def __init__(self, *, score: Literal["nll", "crps"] = "nll") -> None:
         if score not in ("nll", "crps"):
@@ -93,9 +86,9 @@ class ScaleRecalibrator(StoredPart):
             )
         if best in (0, len(scores) - 1):
             raise InputError(
-                "the best factor must lie between 1/2981 and 2981, and it does not: "
-                f"the held-out targets are {'on' if best == 0 else 'far off'} the "
-                "centers. Check the units, or hold more rows out."
+                "the best factor must lie between 1/2981 and 2981: the held-out "
+                f"targets are {'on' if best == 0 else 'far off'} the centers. "
+                "Check the units."
             )
         found = minimize_scalar(
             mean_score,

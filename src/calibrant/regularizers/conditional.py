@@ -12,8 +12,6 @@ from calibrant._distributed import Group
 from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.regularizers.module import QuantileRegularizer
 
-__all__ = ["ConditionalRegularizer"]
-
 _KEYS = ("spread", "mean", "features")
 
 
@@ -85,25 +83,21 @@ class ConditionalRegularizer(QuantileRegularizer):
             )
         if groups < 1 or smallest_group < 1:
             raise InputError(
-                "groups and smallest_group must be at least 1, "
-                f"got groups={groups} and smallest_group={smallest_group}."
+                f"groups ({groups}) and smallest_group ({smallest_group}) must be at "
+                "least 1."
             )
         self.by, self.groups, self.smallest_group = tuple(by), groups, smallest_group
 
     def forward(
         self,
-        prediction: Any,  # noqa: ANN401  (see the parameters)
+        prediction: Any,  # noqa: ANN401
         y: ArrayLike | None = None,
         features: ArrayLike | None = None,
     ) -> Tensor:
         """Return strength times the mean regularizer over groups and keys, ``(...)``.
 
-        Parameters
-        ----------
-        prediction, y
-            As for ``QuantileRegularizer``, but not PIT values.
-        features
-            Columns to group by, shape ``(n, columns)``; only with ``"features"``.
+        ``prediction`` and ``y`` are as for ``QuantileRegularizer``, but not PIT values;
+        ``features`` are columns ``(n, columns)`` to group by, with ``"features"`` only.
         """
         pit, keys = self._rows(prediction, y, features)
         order = keys.argsort(dim=-1, stable=True)
@@ -131,8 +125,7 @@ class ConditionalRegularizer(QuantileRegularizer):
         pit, distribution = self._pit(prediction, y, part=part)
         if distribution is None:
             raise InputError(
-                "a ConditionalRegularizer groups rows by what was predicted, so it "
-                "needs the distribution and y, not PIT values."
+                "a ConditionalRegularizer needs the distribution and y, not PIT values."
             )
         if (features is None) == ("features" in self.by):
             raise InputError(

@@ -6,11 +6,9 @@ of the true spread, n = 512) is about that of the cumulative KL at the paper's 2
 """
 
 import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
@@ -19,24 +17,10 @@ from calibrant._checks import ArrayLike, InputError, as_pit, as_target, check_po
 from calibrant.contracts import PitValues, Sorter
 from calibrant.sorting import hard_sort
 
-__all__ = [
-    "beta_kernel_entropy",
-    "cramer_von_mises",
-    "cumulative_kl",
-    "cumulative_kl_divergence",
-    "cumulative_residual_entropy",
-    "expected_cramer_von_mises",
-    "expected_cumulative_kl",
-    "kernel_calibration",
-    "quantile_distance",
-    "spacing_entropy",
-    "survival_factors",
-]
-
 #: Smaller gaps of the spacing entropy (ties, inversions of a soft sort) count as this.
 _SMALLEST_GAP = 1e-9
-#: Gauss-Legendre nodes of the beta kernel's integral; the estimated density is smooth.
-_NODES = 64
+#: Gauss-Legendre nodes and weights on [0, 1]: the beta kernel's density is smooth.
+_LEGENDRE = np.array(np.polynomial.legendre.leggauss(64)) / 2 + [[0.5], [0.0]]
 
 
 def cumulative_kl(
@@ -78,11 +62,6 @@ def cumulative_kl(
         Take the mean over :math:`u` and :math:`1-u`. The plain form pulls small
         batches upward by about :math:`(1 - \mathbb{E}u) / (2n)`; the mean cancels that.
 
-    Returns
-    -------
-    Tensor
-        Shape ``(...)``; 0 is the uniform distribution.
-
     References
     ----------
     Utpala and Rai (2020), *Quantile Regularization*, arXiv:2002.12860.
@@ -91,12 +70,10 @@ def cumulative_kl(
 
     Examples
     --------
-    >>> import torch
     >>> evenly_spread = (torch.arange(100) + 0.5) / 100
     >>> round(cumulative_kl(evenly_spread).item(), 4)
     0.0
-    >>> overconfident = torch.tensor([0.0, 0.0, 1.0, 1.0])
-    >>> round(cumulative_kl(overconfident).item(), 4)
+    >>> round(cumulative_kl([0.0, 0.0, 1.0, 1.0]).item(), 4)  # over-confident
     0.1534
     """
     values = as_pit(pit)
@@ -120,7 +97,9 @@ def expected_cumulative_kl(n: int) -> float:
     >>> round(expected_cumulative_kl(512), 5)
     0.00049
     """
-    j = torch.arange(1, _checked_rows(n), dtype=torch.float64)
+    if n < 1:
+        raise InputError(f"n, the number of PIT values, must be at least 1, got {n}.")
+    j = torch.arange(1, n, dtype=torch.float64)
     return 0.25 + float((j * (j / n).log()).sum()) / (n * (n + 1))
 
 
@@ -132,9 +111,7 @@ def _one_sided(pit: PitValues, sort: Sorter) -> Tensor:
         survival = hard_sort(pit.survival, key=pit.key)
     else:
         survival = sort(pit.survival).flip(-1)
-    entropy: Tensor = _XLogX.apply(  # type: ignore[no-untyped-call]
-        pit.survival, pit.log_survival
-    )
+    entropy: Tensor = _XLogX.apply(pit.survival, pit.log_survival)  # type: ignore[no-untyped-call]
     factors = survival_factors(survival.shape[-1]).to(survival)
     return 0.5 + entropy.mean(-1) - (factors * survival).sum(-1)
 
@@ -196,7 +173,7 @@ def cramer_von_mises(pit: ArrayLike | PitValues, *, sort: Sorter = hard_sort) ->
 
 def expected_cramer_von_mises(n: int) -> float:
     """Mean of :func:`cramer_von_mises` over ``n`` uniform values: 1 / (6 n)."""
-    return 1 / (6 * _checked_rows(n))
+    return 1 / (6 * n)
 
 
 def quantile_distance(
@@ -341,8 +318,7 @@ def beta_kernel_entropy(
     values = as_pit(pit)
     width = 0.25 * values.cdf.shape[-1] ** -0.4 if bandwidth is None else bandwidth
     check_positive(width, name="bandwidth")
-    rule: Tensor = torch.from_numpy(_gauss_legendre()).to(values.cdf)
-    nodes, weights = rule.unbind(0)
+    nodes, weights = torch.from_numpy(_LEGENDRE).to(values.cdf)
     # At 0 and 1 the kernel's slope is infinite; there the value moves but a little.
     smallest = torch.finfo(values.cdf.dtype).eps
     log_cdf = values.cdf.clamp(smallest, 1 - smallest).log()
@@ -357,14 +333,8 @@ def beta_kernel_entropy(
     density = (logs - log_beta).exp().mean(-1)
     # Where no value is near, the density underflows, and its logarithm has no slope.
     density = density.clamp_min(torch.finfo(density.dtype).tiny)
-    return (weights * (density * density.log() - density + 1)).sum(-1)
-
-
-@lru_cache(maxsize=1)
-def _gauss_legendre() -> npt.NDArray[np.float64]:
-    """Nodes and weights on [0, 1], shape ``(2, nodes)``."""
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    return np.stack([(nodes + 1) / 2, weights / 2])
+    value: Tensor = (weights * (density * density.log() - density + 1)).sum(-1)
+    return value
 
 
 def cumulative_residual_entropy(
@@ -431,17 +401,11 @@ def _ordered(pit: PitValues, sort: Sorter) -> Tensor:
     return hard_sort(pit.cdf, key=pit.key) if sort is hard_sort else sort(pit.cdf)
 
 
-def _checked_rows(n: int) -> int:
-    if n < 1:
-        raise InputError(f"n, the number of PIT values, must be at least 1, got {n}.")
-    return n
-
-
 def _as_sample(values: ArrayLike, name: str) -> Tensor:
     sample = as_target(values, name=name)
     if sample.ndim == 0 or sample.shape[-1] == 0 or bool((sample < 0).any()):
         raise InputError(
-            f"{name} must have shape (..., n) with n >= 1 and numbers at least 0, for "
-            f"which cumulative entropy is defined, got {sample!r}."
+            f"{name} must have shape (..., n) with n >= 1, and numbers at least 0, got "
+            f"{sample!r}."
         )
     return sample

@@ -8,8 +8,6 @@ from torch import Tensor
 
 from calibrant._checks import InputError
 
-__all__ = ["TrainingData"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingData:

@@ -16,8 +16,6 @@ from torch import Tensor, distributed, nn
 from calibrant._checks import InputError
 from calibrant._distributed import collective
 
-__all__ = ["Team", "fingerprint_of", "join_team", "local_device", "plain"]
-
 #: For a group that is made here: how long one process waits for the others.
 _TIMEOUT = timedelta(minutes=10)
 # What torchrun tells each process.

@@ -6,14 +6,6 @@ from typing import Any
 
 from torch import nn
 
-__all__ = [
-    "DivergedError",
-    "EpochLogger",
-    "EpochState",
-    "History",
-    "InterruptedWarning",
-]
-
 
 class DivergedError(RuntimeError):
     """The loss is no longer a finite number. The text names the step and the cause."""
@@ -49,8 +41,8 @@ class EpochState:
     epochs: int
     loss: float
     regularizer: float
-    held_out_score: float | None
-    held_out_calibration_error: float | None
+    held_out_score: float | None = None
+    held_out_calibration_error: float | None = None
     held_out_calibration_floor: float | None = None
     network: nn.Module = field(repr=False)
 
@@ -106,9 +98,7 @@ class EpochLogger:
     Examples
     --------
     >>> logger = EpochLogger(print)
-    >>> numbers = dict(loss=1.5, regularizer=0.25, network=nn.Identity())
-    >>> none = dict(held_out_score=None, held_out_calibration_error=None)
-    >>> logger(EpochState(epoch=1, epochs=9, **numbers, **none))
+    >>> logger(EpochState(epoch=1, epochs=9, loss=1.5, regularizer=0.25, network=None))
     loss 1.5 1
     regularizer 0.25 1
     training 1 1

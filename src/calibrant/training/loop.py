@@ -27,8 +27,6 @@ from calibrant.training.history import (
 )
 from calibrant.training.recipe import SCHEDULES, Recipe
 
-__all__ = ["Callback", "Judge", "Trainer", "train"]
-
 Callback = Callable[[EpochState], bool | None]
 Judge = Callable[[nn.Module], float]
 

@@ -12,8 +12,6 @@ from calibrant.contracts import Regularizer, Sorter
 from calibrant.registry import Table
 from calibrant.scores import Score
 
-__all__ = ["SCHEDULES", "Recipe", "Schedule"]
-
 #: Share of the training that is done, in [0, 1], to a factor of the learning rate.
 Schedule = Callable[[float], float]
 
