@@ -159,7 +159,9 @@ class CalibratedRegressor(DistributionRegressor):
     regularizer
         A name from ``REGULARIZERS``, or a function of PIT values; see ``Recipe``.
     strength
-        Of the regularizer, or ``"auto"``: the one with the smallest calibration error
+        Of the regularizer (for trees always the cumulative KL, and 0 for one below 0);
+        ``regularizer="pit_entropy", strength=-1`` is quantile recalibration training.
+        ``"auto"`` is the one with the smallest calibration error
         on unseen rows, among those of ``strength_grid`` whose CRPS there is at most
         1.05 times the best. The sweep is kept in ``strength_path_``.
     recalibrator
@@ -493,7 +495,7 @@ class CalibratedRegressor(DistributionRegressor):
                     targets(table),
                     table.weights,
                     own,
-                    strength=strength,
+                    strength=max(strength, 0.0),
                     seed=seed,
                     progress=progress,
                 )
