@@ -86,7 +86,8 @@ EXAMPLES = {
     ),
     "mixture": Example(
         lambda mean, stddev, raw: Mixture(
-            [Gaussian(mean, stddev), Laplace(mean + stddev, stddev)], raw.softmax(0)
+            [Gaussian(mean, stddev), Gaussian(mean + stddev, stddev / 2)],
+            raw.softmax(0),
         ),
         (LOCATION, SCALE, double([0.3, -0.2])),
     ),

@@ -217,7 +217,7 @@ class _Bounded(DerivedDistribution, ABC):
         wrong = ~(self.low < self.high)
         if wrong.any():
             raise InputError(
-                f"low < high must hold in every row, and it does not in "
+                "low must be below high in every row, and it is not in "
                 f"{int(wrong.sum())} of {wrong.numel()}. Swap them, or leave one out."
             )
 
