@@ -215,8 +215,8 @@ def test_pit_entropy_is_the_mean_log_of_the_reflected_density(
     assert value == pytest.approx(reflected_log_density(pit.numpy(), bandwidth))
 
 
-def test_pit_entropy_in_its_limits(generator: torch.Generator) -> None:
-    # A wide kernel sees no shape; equal values are one kernel, whose top is 1 / (4 h).
+def test_pit_entropy_in_its_limits() -> None:
+    # Equal values are one kernel, whose top is 1 / (4 h).
     h = 0.1 * 50**-0.2
     equal = pit_entropy(torch.full((50,), 0.5))
     assert float(equal) == pytest.approx(-math.log(4 * h), abs=1e-5)

@@ -379,8 +379,14 @@ def fit_networks(
     def data(chosen: slice) -> TrainingData:
         rows = list(map(torch.from_numpy, learned[chosen]))
         other = list(map(torch.from_numpy, held_out[chosen])) or None
+        apart = list(map(torch.from_numpy, (design.regularized or ())[chosen])) or None
         return TrainingData(
-            x=x, y=y[chosen], rows=rows, held_out=other, weights=weights
+            x=x,
+            y=y[chosen],
+            rows=rows,
+            held_out=other,
+            regularized=apart,
+            weights=weights,
         )
 
     if architecture.stacked:

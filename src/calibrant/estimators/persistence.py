@@ -253,9 +253,7 @@ _RULES: Mapping[str, Callable[[Json, Json], bool]] = {
             and all(isinstance(name, str) for name in value)
         )
     ),
-    "strength": lambda value, _: (
-        type(value) in (int, float) and _is_number(abs(value))
-    ),
+    "strength": lambda value, _: type(value) in (int, float) and _is_number(abs(value)),
     "disagreement": lambda value, state: (
         len(value) == len(state["shares"])
         and all(part is None or _is_number(part, 1e9) for part in value)

@@ -67,6 +67,8 @@ OPTIONS: Mapping[str, Any] = {
     "clip_features": True,
     "strength_grid": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
     "strength_rule": "crps",
+    "regularize_on": "train",
+    "regularize_whole": False,
     "sort": None,
     "conditional": (),
     "adversarial": 0.0,
@@ -81,6 +83,7 @@ _WHOLE = {"members": (1, 10_000), "folds": (2, 10_000), "bins": (0, 1024)}
 _CHOICES = {
     "distribution": ("pooled", "mixture", "moment_matched"),
     "strength_rule": ("crps", "nll"),
+    "regularize_on": ("train", "held_out"),
     "recalibrate_on": ("auto", "out_of_fold", "held_out", "train", None),
 }
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
@@ -208,11 +211,18 @@ class CalibratedRegressor(DistributionRegressor):
           1e12 among numbers of order 1, do not count;
         - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
           ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
+        - ``regularize_on`` ("train"): the rows whose PIT values the regularizer sees;
+          with ``"held_out"`` rows whose likelihood a member does not learn from: of the
+          member that learns without fold k the next one, and without ``"out_of_fold"``
+          a share ``validation_share`` of its rows. Trees then have strength 0, and
+          strength 0 holds nothing out;
+        - ``regularize_whole`` (False): let ``"held_out"`` move the whole distribution,
+          instead of the spread alone; a head without a location needs it;
         - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
           ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
         - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
         - ``validation_share`` (0.1): share of each member's rows that early stopping
-          looks at without ``"out_of_fold"``.
+          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``.
 
     Attributes
     ----------
@@ -441,7 +451,8 @@ class CalibratedRegressor(DistributionRegressor):
         if self.distributed:
             seed = _common_seed(self, table, seed)
         strategy = self._strategy(len(table.y))
-        design = self._design(table, strategy, seed)
+        apart = settings["regularize_on"] == "held_out" and self.strength != 0
+        design = self._design(table, strategy, seed, apart=apart)
         architecture = self.architecture()
         transform, cut = architecture.fitted_transform(table.y), table.bounds
         cut = None if table.on_bounds else cut
@@ -495,7 +506,7 @@ class CalibratedRegressor(DistributionRegressor):
                     targets(table),
                     table.weights,
                     own,
-                    strength=max(strength, 0.0),
+                    strength=0.0 if apart else max(strength, 0.0),
                     seed=seed,
                     progress=progress,
                 )
@@ -582,8 +593,10 @@ class CalibratedRegressor(DistributionRegressor):
         if design.unseen is None:
             # Folds supply pools of unseen members: folds of the rows to learn from,
             # since a map's rows must not have a say in it.
-            learned = table.part(design.rows[0])
-            own = (learned, self._design(learned, "out_of_fold", seed))
+            rows, apart = design.rows[0], design.regularized
+            learned = table.part(rows if apart is None else np.union1d(rows, apart[0]))
+            folds = self._design(learned, "out_of_fold", seed, apart=apart is not None)
+            own = (learned, folds)
         trained, path = sweep(
             sorted({float(strength) for strength in settings["strength_grid"]}),
             lambda strength: train(strength, *own),
@@ -745,14 +758,23 @@ class CalibratedRegressor(DistributionRegressor):
         return None if needless else given
 
     def _design(
-        self, table: Table, strategy: str | None, seed: int, folds: int | None = None
+        self,
+        table: Table,
+        strategy: str | None,
+        seed: int,
+        folds: int | None = None,
+        *,
+        apart: bool = False,
     ) -> Design:
+        """Decide who learns from which rows; the regularizer may have rows apart."""
+        settings = self.settings()
         return design_for(
             strategy,
             table.blocks,
             members=self.members,
             folds=folds or self.folds,
-            share=self.settings()["held_out_share"],
+            share=settings["held_out_share"],
+            regularized_share=settings["validation_share"] if apart else None,
             random=np.random.default_rng(seed),
         )
 

@@ -382,8 +382,9 @@ def pit_entropy(pit: ArrayLike | PitValues, *, bandwidth: float = 0.1) -> Tensor
     place, center = values.unsqueeze(-1) / width, values.unsqueeze(-2) / width
     # The kernel is even. A value's own kernel keeps its density above 0.
     distances = (place - center, place + center, 2 / width - place - center)
-    density = sum(_logistic_density(distance).sum(-1) for distance in distances)
-    return (density / (n * width)).log().mean(-1)
+    kernels = torch.stack([_logistic_density(distance) for distance in distances])
+    density: Tensor = kernels.sum((0, -1)) / (n * width)
+    return density.log().mean(-1)
 
 
 def _logistic_density(x: Tensor) -> Tensor:

@@ -68,6 +68,10 @@ class Recipe:
     conditional
         Apply the regularizer within groups by ``"spread"`` or ``"mean"`` instead of
         over the whole batch, see ``ConditionalRegularizer``.
+    regularize_whole
+        Where the regularizer has rows of its own (``TrainingData.regularized``), let
+        it move the whole distribution. By default the location is detached, and its
+        gradient goes to the spread alone.
     adversarial
         Train half on rows that were moved by this share of each input's range, in the
         direction that raises the score most (FGSM); the paper's is 0.01. The loss is
@@ -103,6 +107,7 @@ class Recipe:
     strength: float | Sequence[float] = 0.0
     sort: str | Sorter | None = None
     conditional: Sequence[str] = ()
+    regularize_whole: bool = False
     adversarial: float = 0.0
     epochs: int = 100
     batch_size: int = 512
