@@ -125,6 +125,7 @@ from .regularizers.divergences import (
 )
 from .regularizers.divergences import expected_cumulative_kl as expected_cumulative_kl
 from .regularizers.divergences import kernel_calibration as kernel_calibration
+from .regularizers.divergences import pit_entropy as pit_entropy
 from .regularizers.divergences import quantile_distance as quantile_distance
 from .regularizers.divergences import spacing_entropy as spacing_entropy
 from .regularizers.module import QuantileRegularizer as QuantileRegularizer

@@ -2,26 +2,32 @@
 
 import math
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from scipy.integrate import quad
 from scipy.special import digamma, expit
-from scipy.stats import beta
+from scipy.stats import beta, logistic
 from torch import Tensor
 
 from calibrant import (
+    ConditionalRegularizer,
     Gaussian,
     InputError,
+    QuantileRegularizer,
     beta_kernel_entropy,
     cramer_von_mises,
     cumulative_kl,
     cumulative_kl_divergence,
     cumulative_residual_entropy,
     kernel_calibration,
+    pit_entropy,
     quantile_distance,
     spacing_entropy,
 )
 from calibrant._checks import pit_from_cdf
+from calibrant.contracts import Regularizer
 from calibrant.regularizers.divergences import expected_cramer_von_mises
 
 DRAWS = 4000
@@ -80,11 +86,20 @@ def test_means_at_perfect_calibration_are_as_stated(
         assert of_order_statistics(n, 1) == pytest.approx(0.31 / n**0.5, rel=0.05)
 
 
-@pytest.mark.parametrize(("n", "stated"), [(32, 0.036), (128, 0.013), (512, 0.0048)])
-def test_expectation_of_the_beta_kernel_form_is_as_stated(
-    n: int, stated: float, generator: torch.Generator
+@pytest.mark.parametrize(
+    ("form", "n", "stated"),
+    [
+        (beta_kernel_entropy, 32, 0.036),
+        (beta_kernel_entropy, 128, 0.013),
+        (beta_kernel_entropy, 512, 0.0048),
+        (pit_entropy, 32, 0.098),
+        (pit_entropy, 128, 0.032),
+    ],
+)
+def test_expectations_of_kernel_forms_are_as_stated(
+    form: Regularizer, n: int, stated: float, generator: torch.Generator
 ) -> None:
-    values = beta_kernel_entropy(torch.rand(1000, n, generator=generator))
+    values = form(torch.rand(1000, n, generator=generator))
     error = float(values.std()) / math.sqrt(1000)
     assert abs(float(values.mean()) - stated) < 4 * error + 0.01 * stated
 
@@ -181,6 +196,66 @@ def test_beta_kernel_entropy_has_a_gradient_where_its_density_underflows() -> No
     assert (gradient[1:] == 0).all()
 
 
+def reflected_log_density(pit: npt.NDArray[np.float64], b: float) -> float:
+    """Mean log density by loops over values, images and centers."""
+    h = b * len(pit) ** (-1 / 5)
+    logs = []
+    for a in pit:
+        images = [logistic(u, h).pdf([a, -a, 2 - a]).sum() for u in pit]
+        logs.append(math.log(sum(images) / len(pit)))
+    return sum(logs) / len(pit)
+
+
+@pytest.mark.parametrize(("n", "bandwidth"), [(1, 0.1), (2, 0.5), (23, 0.1)])
+def test_pit_entropy_is_the_mean_log_of_the_reflected_density(
+    n: int, bandwidth: float, generator: torch.Generator
+) -> None:
+    pit = torch.rand(n, generator=generator) ** 2
+    value = float(pit_entropy(pit, bandwidth=bandwidth))
+    assert value == pytest.approx(reflected_log_density(pit.numpy(), bandwidth))
+
+
+def test_pit_entropy_in_its_limits() -> None:
+    # Equal values are one kernel, whose top is 1 / (4 h).
+    h = 0.1 * 50**-0.2
+    equal = pit_entropy(torch.full((50,), 0.5))
+    assert float(equal) == pytest.approx(-math.log(4 * h), abs=1e-5)
+    even = (torch.arange(2000) + 0.5) / 2000
+    assert abs(float(pit_entropy(even))) < 1e-3
+    # Beta(2, 2) on many rows: KL to the uniform distribution by quadrature.
+    density = beta(2, 2).pdf
+    exact = quad(lambda u: density(u) * math.log(density(u)), 1e-12, 1 - 1e-12)[0]
+    quantiles = torch.from_numpy(beta(2, 2).ppf(even.numpy()))
+    assert float(pit_entropy(quantiles)) == pytest.approx(exact, abs=0.01)
+
+
+def test_pit_entropy_moves_both_values_and_centers(generator: torch.Generator) -> None:
+    pit = torch.rand(8, generator=generator, requires_grad=True)
+    (gradient,) = torch.autograd.grad(pit_entropy(pit), pit)
+    values, step = pit.detach().numpy(), 1e-6
+    for place in range(8):
+        moved = [values.copy(), values.copy()]
+        moved[0][place] += step
+        moved[1][place] -= step
+        up, down = (reflected_log_density(own, 0.1) for own in moved)
+        assert float(gradient[place]) == pytest.approx((up - down) / (2 * step), 1e-5)
+
+
+def test_strength_of_minus_1_is_quantile_recalibration_training(
+    generator: torch.Generator,
+) -> None:
+    # -mean log f(y) - mean log phi(F(y)): the NLL of the recalibrated distribution.
+    mean, spread, y = torch.randn(3, 40, generator=generator)
+    predictive = torch.distributions.Normal(mean, spread.exp())
+    pit = predictive.cdf(y).numpy()
+    formula = float(-predictive.log_prob(y).mean()) - reflected_log_density(pit, 0.1)
+    for module in (QuantileRegularizer, ConditionalRegularizer):
+        own = {"groups": 1} if module is ConditionalRegularizer else {}
+        regularizer = module("pit_entropy", strength=-1, **own)
+        loss = -predictive.log_prob(y).mean() + regularizer(predictive, y)
+        assert float(loss) == pytest.approx(formula)
+
+
 def test_cumulative_residual_entropy_of_known_distributions(
     generator: torch.Generator,
 ) -> None:
@@ -220,6 +295,7 @@ def test_divergence_of_two_samples(generator: torch.Generator) -> None:
             "levels must be at least",
         ),
         (lambda: beta_kernel_entropy(torch.rand(9), bandwidth=-1.0), "bandwidth must"),
+        (lambda: pit_entropy(torch.rand(9), bandwidth=0.0), "bandwidth must"),
         (lambda: cumulative_residual_entropy([-1.0, 2.0]), "numbers at least 0"),
         (lambda: cumulative_residual_entropy([]), "n >= 1"),
         (

@@ -222,7 +222,6 @@ def test_bad_input_is_refused_with_the_rule_and_the_remedy(
             r"no regularizer.*Did you mean 'cumulative_kl",
         ),
         ({"sort": "quick"}, r"no sorter is called 'quick'; there are hard, neural"),
-        ({"strength": -1.0}, r"strength must be finite and at least 0, got -1"),
         ({"strength": float("nan")}, r"strength must be finite"),
         ({"memory": -5}, r"memory must be a whole number >= 0, got -5"),
         ({"memory": 2.5}, r"memory must be a whole number"),

@@ -441,7 +441,9 @@ def train(
         except KeyboardInterrupt:
             if not hasattr(regressor, "model_"):
                 raise  # there is no best model so far
-    notes += _clipped(rows, whole, encoder, regressor.model_.members.limits)
+    networks = regressor.model_.members.networks
+    limits = None if networks is None else networks.limits
+    notes += _clipped(rows, whole, encoder, limits)
     about = _how_made(rows.source, regressor, rows=len(cut.learned), command=command)
     return replace(model, about=about), tuple(notes)
 

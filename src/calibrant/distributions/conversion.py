@@ -189,6 +189,25 @@ def pool(
     return Mixture([distribution[index] for index in torch.arange(shape[0])], shares)
 
 
+def with_detached_location(distribution: AbstractDistribution) -> AbstractDistribution:
+    """Return the same distribution, with a gradient to all but its location."""
+    if isinstance(distribution, Gaussian):
+        return Gaussian(distribution.mean.detach(), distribution.stddev)
+    if isinstance(distribution, Laplace):
+        return Laplace(distribution.location.detach(), distribution.scale)
+    if isinstance(distribution, StudentT):
+        return StudentT(
+            distribution.degrees_of_freedom,
+            distribution.location.detach(),
+            distribution.scale,
+        )
+    raise InputError(
+        "a regularizer of held-out rows moves the spread alone, and a "
+        f"{type(distribution).__name__} has no location to keep from it. Set "
+        "regularize_whole=True, or predict a normal distribution."
+    )
+
+
 def rescaled(
     distribution: AbstractDistribution, center: ArrayLike, scale: ArrayLike
 ) -> AbstractDistribution:

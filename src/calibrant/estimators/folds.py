@@ -285,11 +285,19 @@ class Design:
     rows: tuple[Labels, ...]  # for each member those that it may look at
     calibration: Labels  # rows whose PIT values the map learns from; empty for none
     unseen: Labels | None = None
+    # For each member those that its regularizer looks at, and only that; None if it
+    # looks at the rows that are learned from.
+    regularized: tuple[Labels, ...] | None = None
 
     @property
     def pool_size(self) -> int:
         """Members in the pool of a row."""
         return len(self.rows) if self.unseen is None else len(self.unseen)
+
+    @property
+    def inverse_size(self) -> float:
+        """One over the number of all members, which are served."""
+        return 1 / len(self.rows)
 
     def weights(self, chosen: tuple[int, ...]) -> np.ndarray | None:
         """Weights of all members ``(members, n)`` in pools of some unseen ones."""
@@ -309,6 +317,7 @@ def design_for(
     members: int,
     folds: int = 2,
     share: float = 0.2,
+    regularized_share: float | None = None,
     random: np.random.Generator,
 ) -> Design:
     """Decide which members learn from which rows.
@@ -316,21 +325,33 @@ def design_for(
     ``"out_of_fold"``: cut all rows into folds, ``members`` times, and let each of
     ``members * folds`` learn without one fold. ``"held_out"``: this share is for the
     map. ``"train"``: all rows are for both. None: there is no map.
+
+    With a ``regularized_share`` the regularizer has rows of its own: of the member that
+    learns without fold k the next fold, otherwise this share of each member's rows.
     """
     everything = np.arange(len(blocks.labels))
+    learned, calibration = everything, everything if name == "train" else everything[:0]
     if name == "held_out":
-        learned, held_out = blocks.split(everything, share, random)
-        return Design((learned,) * members, held_out)
+        learned, calibration = blocks.split(everything, share, random)
     if name != "out_of_fold":
-        calibration = everything if name == "train" else everything[:0]
-        return Design((everything,) * members, calibration)
+        if regularized_share is None:
+            return Design((learned,) * members, calibration)
+        cuts = [
+            blocks.split(learned, regularized_share, random) for _ in range(members)
+        ]
+        own, apart = zip(*cuts, strict=True)
+        return Design(own, calibration, regularized=apart)
     rows: list[Labels] = []
+    following: list[Labels] = []
     unseen = np.empty((members, len(everything)), dtype=np.int64)
     for partition in range(members):
         fold_of_row = blocks.folds(folds, random)
         unseen[partition] = len(rows) + fold_of_row
         count = int(fold_of_row.max()) + 1
         rows += [np.flatnonzero(fold_of_row != fold) for fold in range(count)]
+        following += [
+            np.flatnonzero(fold_of_row == (fold + 1) % count) for fold in range(count)
+        ]
     largest = 1 - min(map(len, rows)) / len(everything)
     if largest > min(_LARGEST_FOLD, 2 / folds):
         warnings.warn(
@@ -340,7 +361,17 @@ def design_for(
             UserWarning,
             stacklevel=4,
         )
-    return Design(tuple(rows), everything, unseen)
+    if regularized_share is None:
+        return Design(tuple(rows), everything, unseen)
+    pairs = zip(rows, following, strict=True)
+    learned_from = tuple(own[~np.isin(own, apart)] for own, apart in pairs)
+    if min(map(len, learned_from)) == 0:
+        raise InputError(
+            'regularize_on="held_out" needs at least 3 folds: one to learn from, one '
+            "for the regularizer and one for the map. Raise folds, or use "
+            'recalibrate_on="held_out".'
+        )
+    return Design(learned_from, everything, unseen, tuple(following))
 
 
 class SerialDependenceWarning(UserWarning):

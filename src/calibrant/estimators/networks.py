@@ -15,7 +15,6 @@ from calibrant._checks import InputError, find_part
 from calibrant.contracts import Head, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution, rescaled
-from calibrant.distributions.derived import Transformed, Truncated
 from calibrant.distributions.normal import Gaussian
 from calibrant.estimators.base import Table, usual_range
 from calibrant.estimators.folds import Design, Labels
@@ -229,8 +228,6 @@ class Networks:
     limits: Pair | None  # least and largest value of each feature, (d,)
     target_center: Tensor  # of each member's transformed targets, (members, 1)
     target_scale: Tensor
-    transform: TargetTransform | None
-    bounds: tuple[float, float] | None  # where the distribution of the pool is cut
     disagreement: float | None  # see ``usual_disagreement``
     _plain: MLPStack | None = field(default=None, init=False)
 
@@ -254,7 +251,11 @@ class Networks:
         Dropout masks of each row and pass are drawn from ``masks``, on the network's
         device; without it, the network keeps some for all rows.
         """
-        return self.combine(self.predict(x, members, masks=masks))
+        return pool_members(
+            self.predict(x, members, masks=masks),
+            distribution=self.architecture.distribution,
+            usual=self.disagreement,
+        )
 
     def predict(
         self,
@@ -272,20 +273,6 @@ class Networks:
         if self.architecture.stacked:
             return [self._of_stack(ready, chosen, masks)]
         return [self._of_module(ready, member) for member in chosen]
-
-    def combine(
-        self, members: Sequence[AbstractDistribution], weights: Array | None = None
-    ) -> AbstractDistribution:
-        """Pool what :meth:`predict` gave, undo the transform, and cut at the bounds."""
-        pooled = pool_members(
-            members,
-            weights,
-            distribution=self.architecture.distribution,
-            usual=self.disagreement,
-        )
-        if self.transform is not None:
-            pooled = Transformed(pooled, self.transform)
-        return pooled if self.bounds is None else Truncated(pooled, *self.bounds)
 
     def deterministic(self) -> MLPStack:
         """Return all members under the masks of all passes, made once."""
@@ -345,9 +332,10 @@ def fit_networks(
     seed: int,
     validation_share: float,
     device: str,
+    targets: Array | None = None,
     **options: Any,  # noqa: ANN401  (of ``train``)
 ) -> tuple[Networks, list[History]]:
-    """Train all members of a design.
+    """Train all members of a design, on transformed targets ``(n,)`` if these differ.
 
     The seed is that of initial weights, early stopping's rows, batch orders and dropout
     masks. With a patience, early stopping looks at this share of each member's rows, or
@@ -362,9 +350,7 @@ def fit_networks(
     )
     networks = [network.to(torch.device(device)) for network in networks]
     _standardize_inputs(networks, x, design.rows)
-    transform, z = architecture.fitted_transform(table.y), table.y
-    if transform is not None:
-        z = transform.forward(torch.from_numpy(table.y)).numpy()
+    z = table.y if targets is None else targets
     centers, scales = _own_scales(z[:, None], design.rows)
     members = Networks(
         architecture,
@@ -373,8 +359,6 @@ def fit_networks(
         limits=limits,
         target_center=torch.from_numpy(centers),
         target_scale=torch.from_numpy(scales),
-        transform=transform,
-        bounds=None if table.on_bounds else table.bounds,
         disagreement=None if len(design.rows) < FEWEST_POOLED else 0.0,
     )
     y = _standardized(z, centers, scales)
@@ -395,8 +379,14 @@ def fit_networks(
     def data(chosen: slice) -> TrainingData:
         rows = list(map(torch.from_numpy, learned[chosen]))
         other = list(map(torch.from_numpy, held_out[chosen])) or None
+        apart = list(map(torch.from_numpy, (design.regularized or ())[chosen])) or None
         return TrainingData(
-            x=x, y=y[chosen], rows=rows, held_out=other, weights=weights
+            x=x,
+            y=y[chosen],
+            rows=rows,
+            held_out=other,
+            regularized=apart,
+            weights=weights,
         )
 
     if architecture.stacked:

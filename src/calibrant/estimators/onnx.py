@@ -129,13 +129,19 @@ def export_onnx(
 
 def _check(fitted: Fitted) -> None:
     """Refuse what a file cannot hold."""
-    members, recalibrator = fitted.members, fitted.recalibrator
-    architecture, transform = members.architecture, members.transform
+    blend, recalibrator = fitted.members, fitted.recalibrator
+    members, transform = blend.networks, blend.transform
+    if members is None or blend.trees is not None:
+        raise UnsupportedError(
+            "an ONNX file cannot hold boosted trees, which this model has. Fit it with "
+            'learners=["network"], or use save() and calibrant.load.'
+        )
+    architecture = members.architecture
     if not (
         architecture.stacked
         and type(getattr(members.networks[0], "head", None)) is GaussianHead
         and architecture.distribution != "mixture"
-        and members.bounds is None
+        and blend.bounds is None
         and (transform is None or type(transform) in TRANSFORMS.values())
         and (
             recalibrator is None
@@ -148,7 +154,7 @@ def _check(fitted: Fitted) -> None:
             "head='gaussian', distribution='pooled' or 'moment_matched', bounds on "
             "which targets stand, and transforms and recalibrators by name, got "
             f"network={architecture.network!r}, head={architecture.head!r}, "
-            f"distribution={architecture.distribution!r}, bounds={members.bounds}, "
+            f"distribution={architecture.distribution!r}, bounds={blend.bounds}, "
             f"{transform!r}, {recalibrator!r}. Use save() and calibrant.load."
         )
 
@@ -163,13 +169,14 @@ class _Predictor(nn.Module):
     def __init__(self, fitted: Fitted, levels: Array) -> None:
         super().__init__()
         _check(fitted)
-        members = fitted.members
+        members: Any = fitted.members.networks
         recalibrator: Any = fitted.recalibrator
         network: Any = members.networks[0]
         self.stack = copy.deepcopy(members.deterministic()).cpu()
         self.floor = network.head.floor
         self.pooled = members.architecture.distribution == "pooled"
-        self.usual, self.transform = members.disagreement, members.transform
+        self.usual = members.disagreement
+        self.transform = fitted.members.transform
         self.bounds = fitted.bounds
         # Factors on the whole distribution, and on the scale before the map.
         scaled = isinstance(recalibrator, ScaleRecalibrator)

@@ -13,10 +13,12 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import InputError
+from calibrant.estimators.families import Blend, BoostedTrees
 from calibrant.estimators.networks import Architecture, Networks
 from calibrant.estimators.regressor import OPTIONS, CalibratedRegressor, Fitted
 from calibrant.estimators.strength import StrengthPath
 from calibrant.learners import HEADS
+from calibrant.learners.boosting import MOST_LEAVES, Forest
 from calibrant.learners.mlp import PiecewiseLinear
 from calibrant.recalibration import from_json as recalibrator_from_json
 from calibrant.storage import StorageError, read_folder
@@ -32,6 +34,20 @@ Json = Any
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
+# Arrays of boosted trees, and their dtypes.
+_OF_TREES = {
+    "starts": np.int64,
+    "intercept": np.float64,
+    "center": np.float64,
+    "scale": np.float64,
+}
+_OF_FOREST = {
+    "feature": np.int64,
+    "threshold": np.float64,
+    "left": np.int64,
+    "right": np.int64,
+    "value": np.float64,
+}
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
 
@@ -107,28 +123,43 @@ def as_written(field: str, file: str = "model.json") -> Iterator[None]:
 def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Return a fitted regressor as named arrays and what JSON can hold."""
     fitted: Fitted = model.model_
-    members = fitted.members
+    blend = fitted.members
     names = getattr(model, "feature_names_in_", None)
     path = getattr(model, "strength_path_", None)
-    return _arrays(members), {
+    networks = blend.networks
+    return _arrays(networks, blend.trees), {
         "parameters": _plain(model.fitted_parameters_),
         "features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
         "strength": model.strength_,
         "strength_path": None if path is None else _plain(vars(path)),
         "history": [_plain(vars(history)) for history in model.history_],
-        "members": len(members),
-        "disagreement": members.disagreement,
-        "transform": _text(members.transform, transform_from_json),
+        "networks": 0 if networks is None else len(networks),
+        "disagreement": [family.disagreement for family in blend.families],
+        "shares": list(blend.shares),
+        "factors": list(blend.factors),
+        "transform": _text(blend.transform, transform_from_json),
         "recalibrator": _text(fitted.recalibrator, recalibrator_from_json),
-        "cut_first": members.bounds is not None,
-        "bounds": _plain(members.bounds or fitted.bounds),
+        "cut_first": blend.bounds is not None,
+        "bounds": _plain(blend.bounds or fitted.bounds),
     }
 
 
-def _arrays(members: Networks) -> dict[str, Tensor]:
+def _arrays(members: Networks | None, trees: BoostedTrees | None) -> dict[str, Tensor]:
     """Return all arrays of the members by name, as they are written and read."""
+    grown: dict[str, Any] = {}
+    if trees is not None:
+        grown = {name: getattr(trees, name) for name in _OF_TREES}
+        grown |= {name: getattr(trees.forest, name) for name in _OF_FOREST}
+        for name in ("left", "right"):  # bits, which safetensors may hold as they are
+            grown[name] = grown[name].view(np.int64)
     arrays = {
+        f"trees.{name}": torch.from_numpy(np.ascontiguousarray(values))
+        for name, values in grown.items()
+    }
+    if members is None:
+        return arrays
+    arrays |= {
         "inputs.center": torch.from_numpy(members.inputs[0]),
         "inputs.scale": torch.from_numpy(members.inputs[1]),
         "targets.center": members.target_center.squeeze(1),
@@ -206,7 +237,14 @@ def _is_number(value: Json, most: float = sys.float_info.max) -> bool:
 _RULES: Mapping[str, Callable[[Json, Json], bool]] = {
     "parameters": lambda value, _: isinstance(value, dict),
     "features": _is_count,
-    "members": _is_count,
+    "networks": lambda value, _: value == 0 or _is_count(value),
+    "shares": lambda value, _: (
+        all(_is_number(share, 1) for share in value) and abs(sum(value) - 1) < 1e-9
+    ),
+    "factors": lambda value, state: (
+        len(value) == len(state["shares"])
+        and all(_is_number(factor, 1e9) and factor > 0 for factor in value)
+    ),
     "feature_names": lambda value, state: (
         value is None
         or (
@@ -215,8 +253,11 @@ _RULES: Mapping[str, Callable[[Json, Json], bool]] = {
             and all(isinstance(name, str) for name in value)
         )
     ),
-    "strength": lambda value, _: _is_number(value),
-    "disagreement": lambda value, _: value is None or _is_number(value, 1e9),
+    "strength": lambda value, _: type(value) in (int, float) and _is_number(abs(value)),
+    "disagreement": lambda value, state: (
+        len(value) == len(state["shares"])
+        and all(part is None or _is_number(part, 1e9) for part in value)
+    ),
     "bounds": lambda value, _: value is None or operator.sub(*_restored(value)) < 0,
     "cut_first": lambda value, state: (
         value is False or (value is True and state["bounds"] is not None)
@@ -271,18 +312,30 @@ def restored(
     bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
     # What does not fit to parts that were passed is not the folder's fault.
     with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
-        members = _members(
-            arrays,
-            model.architecture(),
-            state,
-            transform=found["transform"],
-            bounds=bounds if cut_first else None,
-            disagreement=state["disagreement"],
+        families: list[Networks | BoostedTrees] = []
+        center = np.zeros(state["features"])
+        if state["networks"]:
+            own = {n: v for n, v in arrays.items() if not n.startswith("trees.")}
+            networks = _members(own, model.architecture(), state)
+            families, center = [networks], networks.inputs[0]
+        if any(name.startswith("trees.") for name in arrays):
+            families.append(_trees(arrays, state["features"]))
+        if len(families) != len(state["shares"]):
+            raise InputError("it must have the families that 'shares' are of")
+        for family, disagreement in zip(families, state["disagreement"], strict=True):
+            family.disagreement = disagreement
+        blend = Blend(
+            tuple(families),
+            model.distribution,
+            found["transform"],
+            bounds if cut_first else None,
+            shares=tuple(state["shares"]),
+            factors=tuple(state["factors"]),
         )
         last = None if cut_first else bounds
-        model.model_ = Fitted(members, found["recalibrator"], last)
+        model.model_ = Fitted(blend, found["recalibrator"], last)
         # One row is tried, at the center.
-        row = model.model_.distribution(members.inputs[0][np.newaxis])
+        row = model.model_.distribution(center[np.newaxis])
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
         if not (low <= middle <= high and middle.isfinite()):
             raise InputError(
@@ -344,10 +397,9 @@ def _members(
     arrays: Mapping[str, Tensor],
     architecture: Architecture,
     state: Json,
-    **options: Any,  # noqa: ANN401  (of Networks)
 ) -> Networks:
-    """Make room for all members, and fill it with the arrays."""
-    features, count = state["features"], state["members"]
+    """Make room for all networks, and fill it with the arrays."""
+    features, count = state["features"], state["networks"]
     # Sizes that are not those of the arrays, before memory is asked for.
     for name, length in (("inputs.center", features), ("targets.center", count)):
         if arrays.get(name, torch.empty(0)).shape != (length,):
@@ -372,9 +424,9 @@ def _members(
         limits=(scales[2], scales[3]) if "inputs.low" in arrays else None,
         target_center=torch.empty(count, 1, dtype=torch.float64),
         target_scale=torch.empty(count, 1, dtype=torch.float64),
-        **options,
+        disagreement=None,
     )
-    wanted = _arrays(members)
+    wanted = _arrays(members, None)
     for name in sorted({*arrays, *wanted}):
         kinds = [
             f"{values.dtype} {tuple(values.shape)}" if values is not None else "nothing"
@@ -394,6 +446,41 @@ def _members(
     if members.limits is not None and (members.limits[0] > members.limits[1]).any():
         raise InputError("its array inputs.low must not be above inputs.high")
     return members
+
+
+def _trees(arrays: Mapping[str, Tensor], features: int) -> BoostedTrees:
+    """Make boosted trees of their arrays, which must fit to each other."""
+    found: dict[str, Any] = {}
+    for name, kind in (_OF_TREES | _OF_FOREST).items():
+        values = arrays[f"trees.{name}"].numpy()
+        if (
+            values.dtype != kind
+            or not (np.isfinite(values) | (name == "threshold")).all()
+        ):
+            raise InputError(f"its array trees.{name} must be finite {kind.__name__}")
+        found[name] = values
+    trees, leaves = found["value"].shape
+    count = len(found["center"])
+    shapes = dict.fromkeys(_OF_FOREST, (trees, leaves - 1)) | {
+        "value": (trees, leaves),
+        "starts": (2 * count,),
+        **dict.fromkeys(("intercept", "center", "scale"), (count,)),
+    }
+    if any(found[name].shape != shape for name, shape in shapes.items()) or not (
+        2 <= leaves <= MOST_LEAVES
+        and count > 0
+        and found["starts"][0] == 0
+        and (np.diff(found["starts"]) > 0).all()
+        and found["starts"][-1] < trees
+        and (found["scale"] > 0).all()
+        and (found["feature"] >= 0).all()
+        and (found["feature"] < features).all()
+        and not np.isnan(found["threshold"]).any()
+    ):
+        raise InputError("its arrays trees.* must be those of trees")
+    bits = {name: found.pop(name).view(np.uint64) for name in ("left", "right")}
+    forest = Forest(**{name: (found | bits)[name] for name in _OF_FOREST})
+    return BoostedTrees(forest, **{name: found[name] for name in _OF_TREES})
 
 
 def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | None:

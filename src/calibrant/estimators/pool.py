@@ -28,7 +28,7 @@ from calibrant.distributions.normal import (
     normal_cdf,
     normal_score,
 )
-from calibrant.estimators.folds import Design, Labels
+from calibrant.estimators.folds import Labels
 from calibrant.metrics.pit import TargetGrid, recorded_pit
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
@@ -36,6 +36,7 @@ from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
 __all__ = [
     "FEWEST_POOLED",
     "Pool",
+    "blended_normal",
     "cross_fitted",
     "fit_map",
     "fit_recorded",
@@ -46,6 +47,7 @@ __all__ = [
     "served_pit",
     "stacked_normal",
     "usual_disagreement",
+    "weigh",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -57,6 +59,10 @@ _MOST_POOLS = 12
 _DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
 # A disagreement below this share of the members' own variance is rounding.
 _LEAST_RATIO = 1e-9
+# Shares of the second of two families that are tried, by how much their blend must
+# improve on the better one, and factors of a spread beside that of its mean residual.
+_SHARES, _LEAST_GAIN = (0.25, 0.5, 0.75), 0.01
+_FACTORS = np.geomspace(0.5, 1.5, 17)
 # Beyond this float64 has no tail probability.
 _FARTHEST_SCORE = 37.0
 
@@ -139,6 +145,84 @@ def pooled_variance(
     return within + _DISAGREEMENT * moderated
 
 
+def blended_normal(
+    pools: Sequence[Gaussian], shares: Sequence[float], factors: Sequence[float]
+) -> Gaussian:
+    r"""Blend normal distributions of families into one normal distribution.
+
+    .. math::
+        m = \sum_f a_f m_f, \qquad
+        s^2 = \sum_f a_f \bigl(c_f^2 s_f^2 + (m_f - m)^2\bigr) .
+
+    Parameters
+    ----------
+    pools
+        One distribution for each family, batch shape ``(n,)``.
+    shares, factors
+        Of each family, a and c; the shares sum to 1.
+
+    Examples
+    --------
+    >>> pools = [Gaussian([0.0], 1.0), Gaussian([2.0], 1.0)]
+    >>> blended = blended_normal(pools, [0.5, 0.5], [1.0, 1.0])
+    >>> blended.mean.item(), round(blended.variance.item(), 12)
+    (1.0, 2.0)
+    """
+    a, c = (torch.tensor(values)[:, None].double() for values in (shares, factors))
+    means = torch.stack([pool.mean for pool in pools])
+    variances = torch.stack([pool.variance for pool in pools])
+    mean = (a * means).sum(0)
+    variance = (a * (c.square() * variances + (means - mean).square())).sum(0)
+    return Gaussian(mean, variance.sqrt())
+
+
+def weigh(
+    pools: Sequence[Gaussian], y: Tensor, weights: Tensor | None = None
+) -> tuple[list[float], list[float]]:
+    """Choose the shares of two families, and the factors of their spreads.
+
+    By the CRPS of unseen rows, after spreads were multiplied by their best factors, as
+    a map will do. A blend must improve on the better family by 1 %; otherwise that one
+    has the share 1, and its spread stays as it is.
+
+    Parameters
+    ----------
+    pools
+        Out-of-fold distributions of each family, batch shape ``(n,)``.
+    y, weights
+        Targets of these rows, and their weights in the score if any, shape ``(n,)``.
+
+    Examples
+    --------
+    >>> y = torch.linspace(-1, 1, 50, dtype=torch.float64)
+    >>> pools = [Gaussian(y + 0.3, 1.0), Gaussian(y - 0.3, 1.0)]
+    >>> weigh(pools, y)[0]
+    [0.5, 0.5]
+    """
+    share = torch.ones_like(y) if weights is None else weights
+    share = share / share.sum()
+
+    def best(pool: Gaussian) -> tuple[float, float]:
+        """Best score and its factor of the spread."""
+        usual = float((share * (y - pool.mean).abs() / pool.stddev).sum())
+        factors = (max(usual, 1e-9) * math.sqrt(math.pi / 2) * _FACTORS).tolist()
+        scaled = (Gaussian(pool.mean, c * pool.stddev) for c in factors)
+        scores = [float((share * normal.crps(y)).sum()) for normal in scaled]
+        return min(zip(scores, factors, strict=True))
+
+    alone = [best(pool) for pool in pools]
+    winner = min(range(len(pools)), key=lambda place: alone[place])
+    shares = [float(place == winner) for place in range(len(pools))]
+    factors = [1.0] * len(pools)
+    least = (1 - _LEAST_GAIN) * alone[winner][0]
+    for second in _SHARES:
+        tried, own = [1 - second, second], [factor for _, factor in alone]
+        score, _ = best(blended_normal(pools, tried, own))
+        if score < least:
+            least, shares, factors = score, tried, own
+    return shares, factors
+
+
 def stacked_normal(members: Sequence[AbstractDistribution]) -> Gaussian | None:
     """Normal distributions of members as one, ``(members, n)``; None if others are."""
     if not all(isinstance(member, Gaussian) for member in members):
@@ -192,9 +276,9 @@ def pool_members(
 class Pool:
     """Out-of-fold distributions of the calibration rows, pooled from members."""
 
-    members: Sequence[AbstractDistribution]  # for the rows; empty without such rows
-    combine: Callable[..., AbstractDistribution]  # of members and weights (members, n)
-    design: Design  # who has seen which rows
+    members: Sequence[Any]  # distributions of the rows; empty without such rows
+    combine: Callable[..., AbstractDistribution]  # of members and the design's weights
+    design: Any  # a Design or Designs: who has seen which rows
     y: Tensor  # targets of the rows, (n,)
     grid: TargetGrid | None = None  # what they are rounded to
 
@@ -235,7 +319,7 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
 
     Pools are widened by ``spread`` first.
     """
-    count, served = pool.design.pool_size, len(pool.design.rows)
+    count = pool.design.pool_size
     sizes = range(min(2, count - 1) or 1, count + 1)
     averages = []
     for size in sizes:
@@ -255,7 +339,9 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
         offset = inverse - inverse.mean()
         lines = torch.stack(averages)
         slope = (offset[:, None] * lines).sum(0) / offset.square().sum()
-        found = lines.mean(0) + slope * (1 / served - float(inverse.mean()))
+        found = lines.mean(0) + slope * (
+            pool.design.inverse_size - float(inverse.mean())
+        )
         found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
     both = (found, -found)
     return PitValues(*map(normal_cdf, both), *map(log_normal_cdf, both))

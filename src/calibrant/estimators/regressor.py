@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -29,6 +30,7 @@ from calibrant.estimators.base import (
     read_table,
     seed_from,
 )
+from calibrant.estimators.families import Blend, BoostedTrees, Designs, fit_trees
 from calibrant.estimators.folds import (
     Blocks,
     Column,
@@ -37,19 +39,13 @@ from calibrant.estimators.folds import (
     warn_of_order,
 )
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
-from calibrant.estimators.pool import (
-    Pool,
-    fit_map,
-    fresh_recalibrator,
-    stacked_normal,
-    usual_disagreement,
-)
+from calibrant.estimators.pool import fit_map, fresh_recalibrator
 from calibrant.estimators.strength import StrengthPath, Trained, sweep
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import Recipe
+from calibrant.training import History, Recipe
 from calibrant.training.distributed import (
     fingerprint_of,
     join_team,
@@ -71,6 +67,8 @@ OPTIONS: Mapping[str, Any] = {
     "clip_features": True,
     "strength_grid": (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0),
     "strength_rule": "crps",
+    "regularize_on": "train",
+    "regularize_whole": False,
     "sort": None,
     "conditional": (),
     "adversarial": 0.0,
@@ -85,6 +83,7 @@ _WHOLE = {"members": (1, 10_000), "folds": (2, 10_000), "bins": (0, 1024)}
 _CHOICES = {
     "distribution": ("pooled", "mixture", "moment_matched"),
     "strength_rule": ("crps", "nll"),
+    "regularize_on": ("train", "held_out"),
     "recalibrate_on": ("auto", "out_of_fold", "held_out", "train", None),
 }
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
@@ -94,13 +93,15 @@ _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
 # Fewer rows say next to nothing about the shape of a map.
 _FEWEST_NEW = 20
+# Of boosted trees: folds at most, and rows that they need.
+_TREE_FOLDS, _FEWEST_GROWN = 5, 100
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A model: members, and the correction of their pooled distribution."""
+    """A model: families of members, and the correction of their distribution."""
 
-    members: Networks
+    members: Blend
     recalibrator: Recalibrator | None
     bounds: tuple[float, float] | None = None  # where it has mass of its own, last
 
@@ -113,24 +114,30 @@ class Fitted:
 
 
 class CalibratedRegressor(DistributionRegressor):
-    r"""Neural regression with calibrated predictive distributions, for scikit-learn.
+    r"""Regression with calibrated predictive distributions, for scikit-learn.
 
-    The rows are cut into ``folds``, ``members`` times, and each of many small networks
-    learns without one fold of one partition. So each row has ``members`` networks that
-    have not seen it; their pool is the row's out-of-fold distribution. One map is
-    learned from the PIT values of all of these, extrapolated to the larger pool that is
-    served, and the prediction is that map over the pool of all ``members * folds``
-    networks. All learn for the number of epochs with the best CRPS of these pools.
+    Networks and boosted trees learn from overlapping parts of the rows: the rows are
+    cut into ``folds``, ``members`` times, and each network learns without one fold of
+    one partition. So each row has ``members`` networks that have not seen it; their
+    pool is the row's out-of-fold distribution. Boosted trees are pooled in the same
+    way, and the two pools are blended with the share that has the best CRPS on unseen
+    rows; a family that does not help by 1 % is dropped. One map is learned from the PIT
+    values of all out-of-fold distributions, extrapolated to the larger pool that is
+    served, and the prediction is that map over the blend of all members.
 
     Parameters
     ----------
+    learners
+        Families of members: ``"network"``, ``"boosting"`` (trees that LightGBM grows,
+        with a mean and a spread), or both. Trees join from 100 rows on, with the
+        normal head and ``distribution="pooled"``, where a map has unseen rows.
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
         distribution of the standardized target (ours, torch's, or ``(mean, std)``).
     members
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
-        so that ``members * folds`` are trained.
+        so that ``members * folds`` are trained. As many tree models have not seen it.
     hidden
         Units of each hidden layer.
     head
@@ -155,7 +162,9 @@ class CalibratedRegressor(DistributionRegressor):
     regularizer
         A name from ``REGULARIZERS``, or a function of PIT values; see ``Recipe``.
     strength
-        Of the regularizer, or ``"auto"``: the one with the smallest calibration error
+        Of the regularizer (for trees always the cumulative KL, and 0 for one below 0);
+        ``regularizer="pit_entropy", strength=-1`` is quantile recalibration training.
+        ``"auto"`` is the one with the smallest calibration error
         on unseen rows, among those of ``strength_grid`` whose CRPS there is at most
         1.05 times the best. The sweep is kept in ``strength_path_``.
     recalibrator
@@ -166,7 +175,7 @@ class CalibratedRegressor(DistributionRegressor):
         no member learns from), ``"train"`` (the paper's, too narrow), or None.
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
-        Of each partition of ``"out_of_fold"``.
+        Of each partition of ``"out_of_fold"``, for trees at most 5.
     epochs
         Passes over the rows at most. ``"auto"``: 120, for members that learn from more
         than 50,000 rows fewer in proportion, and at least 24.
@@ -202,11 +211,18 @@ class CalibratedRegressor(DistributionRegressor):
           1e12 among numbers of order 1, do not count;
         - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
           ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
+        - ``regularize_on`` ("train"): the rows whose PIT values the regularizer sees;
+          with ``"held_out"`` rows whose likelihood a member does not learn from: of the
+          member that learns without fold k the next one, and without ``"out_of_fold"``
+          a share ``validation_share`` of its rows. Trees then have strength 0, and
+          strength 0 holds nothing out;
+        - ``regularize_whole`` (False): let ``"held_out"`` move the whole distribution,
+          instead of the spread alone; a head without a location needs it;
         - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
           ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
         - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
         - ``validation_share`` (0.1): share of each member's rows that early stopping
-          looks at without ``"out_of_fold"``.
+          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``.
 
     Attributes
     ----------
@@ -257,20 +273,21 @@ class CalibratedRegressor(DistributionRegressor):
     def __init__(
         self,
         *,
+        learners: Sequence[str] = ("network", "boosting"),
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
-        members: int = 5,
+        members: int = 4,
         hidden: Sequence[int] = (64, 64),
         head: str | Head = "gaussian",
         bins: int = 16,
         distribution: Literal["pooled", "mixture", "moment_matched"] = "pooled",
         target_transform: str | TargetTransform | None = None,
         bounds: tuple[float | None, float | None] | None = None,
-        loss: str | Score = "nll",
+        loss: str | Score = "crps",
         regularizer: str | Regularizer = "cumulative_kl",
         strength: float | Literal["auto"] = 0.0,
         recalibrator: str | Recalibrator | None = "auto",
         recalibrate_on: str | None = "auto",
-        folds: int = 5,
+        folds: int = 10,
         epochs: int | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
@@ -281,6 +298,7 @@ class CalibratedRegressor(DistributionRegressor):
         random_state: int | np.random.RandomState | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.learners = learners
         self.network = network
         self.members = members
         self.hidden = hidden
@@ -335,11 +353,13 @@ class CalibratedRegressor(DistributionRegressor):
         """
         ensemble = network == "deep_ensemble"
         model = cls(
+            learners=("network",),
             network=network,
             members=5 if ensemble else 1,
             hidden=(128, 128),
             bins=0,
             distribution="moment_matched",
+            loss="nll",
             strength=strength,
             recalibrator=None,
             recalibrate_on=None,
@@ -384,7 +404,7 @@ class CalibratedRegressor(DistributionRegressor):
             )
         return {**given, **OPTIONS, **options}
 
-    def fit(
+    def fit(  # noqa: C901  (its steps in order, each short)
         self,
         X: Features,
         y: ArrayLike,
@@ -430,32 +450,86 @@ class CalibratedRegressor(DistributionRegressor):
         seed = seed_from(self.random_state)
         if self.distributed:
             seed = _common_seed(self, table, seed)
-        design = self._design(table, self._strategy(len(table.y)), seed)
+        strategy = self._strategy(len(table.y))
+        apart = settings["regularize_on"] == "held_out" and self.strength != 0
+        design = self._design(table, strategy, seed, apart=apart)
+        architecture = self.architecture()
+        transform, cut = architecture.fitted_transform(table.y), table.bounds
+        cut = None if table.on_bounds else cut
+
+        def targets(table: Table) -> Array:
+            if transform is None:
+                return table.y
+            moved: Array = transform.forward(torch.from_numpy(table.y)).numpy()
+            return moved
+
+        def blend(*families: Networks | BoostedTrees) -> Blend:
+            return Blend(families, self.distribution, transform, cut)
 
         def train(strength: float, table: Table, design: Design) -> Trained:
             most = max(len(rows) for rows in design.rows)
             members, histories = fit_networks(
                 table,
                 design,
-                self.architecture(),
+                architecture,
                 self.recipe(strength, most),
                 seed=seed,
                 validation_share=settings["validation_share"],
                 device=training_device(self),
+                targets=targets(table),
                 distributed=self.distributed,
                 callbacks=callbacks,
                 progress=progress,
                 title=f"strength {strength:g}",
             )
-            return members, histories, _pool_of(members, design, table)
+            pool = blend(members).pool(table.x, table.y, [design], grid=table.grid)
+            return members, histories, pool
 
-        trained, strength, path = self._chosen(table, design, train, seed)
-        members, histories, pool = trained
-        if any(history.interrupted and not history.loss for history in histories):
-            raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        families: list[Networks | BoostedTrees] = []
+        designs: list[Design] = []
+        histories: list[History] = []
+        strength = 0.0 if self.strength == "auto" else float(self.strength)
+        path = None
+        learners = self._learners(table, design)
+        if "network" in learners:
+            trained, strength, path = self._chosen(table, design, train, seed)
+            networks, histories, _ = trained
+            families, designs = [networks], [design]
+            if any(history.interrupted and not history.loss for history in histories):
+                raise KeyboardInterrupt  # not one epoch: there is no best model so far
+        interrupted = any(history.interrupted for history in histories)
+        if "boosting" in learners and not interrupted:
+            own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
+            try:
+                trees = fit_trees(
+                    table.x,
+                    targets(table),
+                    table.weights,
+                    own,
+                    strength=0.0 if apart else max(strength, 0.0),
+                    seed=seed,
+                    progress=progress,
+                )
+            except KeyboardInterrupt:
+                if not families:
+                    raise
+                interrupted = True  # the networks are whole
+            else:
+                families, designs = [*families, trees], [*designs, own]
+        members = blend(*families)
+        pool = members.pool(
+            table.x,
+            table.y,
+            designs,
+            grid=table.grid,
+            targets=targets(table),
+            weights=table.weights,
+        )
         chosen = self._recalibrator(len(design.calibration))
         recalibrator = fit_map(pool, chosen, seed=seed)
-        self.plan_ = _plan(design, chosen if recalibrator is not None else None)
+        self.plan_ = _plan(
+            members, pool.design, chosen if recalibrator is not None else None
+        )
         if design.unseen is not None and table.blocks.time is None:
             warn_of_order(pool.pit(0), table.blocks.labels)
         self.strength_, self.history_ = strength, histories
@@ -466,9 +540,42 @@ class CalibratedRegressor(DistributionRegressor):
             members, recalibrator, table.bounds if table.on_bounds else None
         )
         self.fitted_parameters_ = settings
-        if any(history.interrupted for history in histories):
+        if interrupted:
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
+
+    def _learners(self, table: Table, design: Design) -> tuple[str, ...]:
+        """Return the families to train: trees need rows to be weighed by."""
+        asked = tuple(self.learners)
+        if "boosting" not in asked:
+            return asked
+        learned = np.isin(design.calibration, design.rows[0]).any()
+        reasons = {
+            "the target is constant": np.ptp(table.y) == 0,
+            f"there are fewer than {_FEWEST_GROWN} rows": len(table.y) < _FEWEST_GROWN,
+            'they need recalibrate_on="out_of_fold" or "held_out"': (
+                not len(design.calibration) or (design.unseen is None and learned)
+            ),
+            "they predict normal distributions, and head or distribution ask for "
+            "others": self.head != "gaussian" or self.distribution != "pooled",
+            "distributed=True trains networks alone": self.distributed,
+        }
+        reason = next((text for text, holds in reasons.items() if holds), "")
+        if not reason:
+            try:
+                import lightgbm  # noqa: F401
+            except (ImportError, OSError) as error:
+                reason = (
+                    f"LightGBM cannot be loaded ({error}). Install lightgbm, on Debian "
+                    "also libgomp1"
+                )
+                message = f"boosted trees are left out: {reason}."
+                warnings.warn(message, UserWarning, stacklevel=3)
+        if reason and "network" not in asked:
+            raise InputError(
+                f'learners={asked} cannot be trained: {reason}. Add "network".'
+            )
+        return ("network",) if reason else asked
 
     def _chosen(
         self,
@@ -486,8 +593,10 @@ class CalibratedRegressor(DistributionRegressor):
         if design.unseen is None:
             # Folds supply pools of unseen members: folds of the rows to learn from,
             # since a map's rows must not have a say in it.
-            learned = table.part(design.rows[0])
-            own = (learned, self._design(learned, "out_of_fold", seed))
+            rows, apart = design.rows[0], design.regularized
+            learned = table.part(rows if apart is None else np.union1d(rows, apart[0]))
+            folds = self._design(learned, "out_of_fold", seed, apart=apart is not None)
+            own = (learned, folds)
         trained, path = sweep(
             sorted({float(strength) for strength in settings["strength_grid"]}),
             lambda strength: train(strength, *own),
@@ -552,7 +661,8 @@ class CalibratedRegressor(DistributionRegressor):
         rows = np.arange(len(target))
         table = Table(x, target, Blocks(rows), grid=detect_grid(target))
         members = self.model_.members
-        pool = _pool_of(members, Design((rows[:0],) * len(members), rows), table)
+        designs = [Design((rows[:0],) * len(own), rows) for own in members.families]
+        pool = replace(members).pool(table.x, table.y, designs, grid=table.grid)
         learned = fit_map(
             pool, result._recalibrator(len(rows)), seed=seed_from(self.random_state)
         )
@@ -608,7 +718,13 @@ class CalibratedRegressor(DistributionRegressor):
         lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
         blind = self.loss in ("squared_error", "absolute_error")
         headed = isinstance(self.head, str) or callable(self.head)
+        learners: Any = self.learners  # a type is a promise that callers may break
+        named = isinstance(learners, tuple | list) and len(learners) > 0
         rules |= {
+            "learners": (
+                named and set(learners) <= {"network", "boosting"},
+                'be a list of "network" and "boosting"',
+            ),
             "hidden": (_is_list(self.hidden, Integral), "be whole numbers, as (64,)"),
             "strength": (
                 strength == "auto" or isinstance(strength, Real),
@@ -641,13 +757,24 @@ class CalibratedRegressor(DistributionRegressor):
         needless = self.recalibrator is None and given == "held_out"
         return None if needless else given
 
-    def _design(self, table: Table, strategy: str | None, seed: int) -> Design:
+    def _design(
+        self,
+        table: Table,
+        strategy: str | None,
+        seed: int,
+        folds: int | None = None,
+        *,
+        apart: bool = False,
+    ) -> Design:
+        """Decide who learns from which rows; the regularizer may have rows apart."""
+        settings = self.settings()
         return design_for(
             strategy,
             table.blocks,
             members=self.members,
-            folds=self.folds,
-            share=self.settings()["held_out_share"],
+            folds=folds or self.folds,
+            share=settings["held_out_share"],
+            regularized_share=settings["validation_share"] if apart else None,
             random=np.random.default_rng(seed),
         )
 
@@ -690,20 +817,24 @@ class CalibratedRegressor(DistributionRegressor):
         return Recipe(**(shared | own))
 
 
-def _plan(design: Design, recalibrator: Any) -> str:  # noqa: ANN401
-    """Say how many networks there are and what their map learned from."""
-    count, rows = len(design.rows), len(design.calibration)
-    trained = f"{count:,} network{'s' if count > 1 else ''}"
-    kind = "that were held out"
-    if design.unseen is not None:
-        trained += f", {len(design.unseen)} for each row that have not seen it"
+def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: ANN401
+    """Say what was trained and what the map learned from."""
+    names = []
+    for family, share in zip(members.families, members.shares, strict=True):
+        kind = "network" if isinstance(family, Networks) else "boosted-tree model"
+        name = f"{len(family):,} {kind}{'s' if len(family) > 1 else ''}"
+        names.append(f"{name} (weight {share:g})" if share < 1 else name)
+    trained, kind = " and ".join(names), "that were held out"
+    if designs.unseen is not None:
+        of_each = " of each" if len(names) > 1 else ""
+        trained += f", {designs.pool_size}{of_each} for each row that have not seen it"
         kind = "out of fold"
-    elif np.isin(design.calibration, design.rows[0]).any():
+    elif np.isin(designs.calibration, designs.families[0].rows[0]).any():
         kind = "that they learned from too"
     if recalibrator is None:
         return f"{trained}; no map."
     name = recalibrator if isinstance(recalibrator, str) else "your own"
-    return f"{trained}; map {name}, from {rows:,} rows {kind}."
+    return f"{trained}; map {name}, from {len(designs.calibration):,} rows {kind}."
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
@@ -733,15 +864,3 @@ def _common_seed(model: CalibratedRegressor, table: Table, seed: int) -> int:
     )
     team.check_alike(found, name="rows and parameters", device=device)
     return int(team.agreed(torch.tensor(seed, device=device)))
-
-
-def _pool_of(members: Networks, design: Design, table: Table) -> Pool:
-    """Ask the members about the calibration rows, and note how they disagree."""
-    rows = design.calibration
-    predicted = members.predict(table.x[rows]) if len(rows) else []
-    if design.unseen is not None:
-        normal = stacked_normal(predicted)
-        if normal is not None and len(normal) == len(members):
-            members.disagreement = usual_disagreement(normal, design.unseen)
-    y = torch.from_numpy(table.y[rows])
-    return Pool(predicted, members.combine, design, y, table.grid)

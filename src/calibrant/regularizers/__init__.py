@@ -20,6 +20,7 @@ STRENGTHS: dict[str, float] = {
     "kernel_calibration": 40.0,
     "quantile_distance": 6.0,
     "beta_kernel_entropy": 3.0,
+    "pit_entropy": 1.5,
 }
 
 REGULARIZERS: "Table[Regularizer]" = Table(

@@ -337,6 +337,62 @@ def beta_kernel_entropy(
     return value
 
 
+def pit_entropy(pit: ArrayLike | PitValues, *, bandwidth: float = 0.1) -> Tensor:
+    r"""KL divergence to the uniform distribution, by a reflected kernel density.
+
+    With the logistic kernel :math:`k` of width :math:`h = b\, n^{-1/5}` and the density
+    of the batch, reflected at 0 and 1,
+
+    .. math::
+        \varphi(a) = \frac1n \sum_{j=1}^n
+            \bigl[k(a - u_j) + k(-a - u_j) + k(2 - a - u_j)\bigr] , \qquad
+        R(u) = \frac1n \sum_{i=1}^n \ln \varphi(u_i) .
+
+    It estimates :math:`\mathrm{KL}(p_u \,\|\, \mathcal{U}[0, 1])`, up to smoothing; the
+    gradient flows through the values and through the centers of the kernels. NLL less R
+    is the NLL after recalibration by the batch's own PIT values, so a strength of -1 is
+    quantile recalibration training: the network need not be calibrated where a map
+    makes it so. The mean at perfect calibration is 0.098 for n = 32, 0.032 for n = 128,
+    0.011 for n = 512.
+
+    Default strength: 1.5.
+
+    Parameters
+    ----------
+    pit
+        PIT values, shape ``(..., n)``; the cost grows with :math:`n^2`.
+    bandwidth
+        The factor :math:`b`; the authors' is 0.1.
+
+    References
+    ----------
+    Dheur and Ben Taieb (2024), *Probabilistic Calibration by Design for Neural Network
+    Regression*, AISTATS.
+
+    Examples
+    --------
+    >>> evenly_spread = (torch.arange(1000) + 0.5) / 1000
+    >>> round(pit_entropy(evenly_spread).abs().item(), 3)
+    0.0
+    """
+    check_positive(bandwidth, name="bandwidth")
+    values = as_pit(pit).cdf
+    n = values.shape[-1]
+    width = bandwidth * n**-0.2
+    place, center = values.unsqueeze(-1) / width, values.unsqueeze(-2) / width
+    # The kernel is even. A value's own kernel keeps its density above 0.
+    distances = (place - center, place + center, 2 / width - place - center)
+    kernels = torch.stack([_logistic_density(distance) for distance in distances])
+    density: Tensor = kernels.sum((0, -1)) / (n * width)
+    return density.log().mean(-1)
+
+
+def _logistic_density(x: Tensor) -> Tensor:
+    """Density of the standard logistic distribution."""
+    below = torch.sigmoid(x)
+    return below * (1 - below)
+
+
 def cumulative_residual_entropy(
     values: ArrayLike, *, sort: Sorter = hard_sort
 ) -> Tensor:

@@ -44,8 +44,9 @@ class QuantileRegularizer(nn.Module):
     regularizer
         A name from ``REGULARIZERS`` or a function of PIT values ``(..., n) -> (...)``.
     strength
-        :math:`\lambda \ge 0`; by default the one the entry is made for, 20 for
-        ``"cumulative_kl"``.
+        :math:`\lambda`; by default the one the entry is made for, 20 for
+        ``"cumulative_kl"``. Below 0 miscalibration is left to a later map:
+        ``"pit_entropy"`` at -1 is quantile recalibration training.
     sort
         A name from ``SORTERS`` or a function; the hard sort by default. For another
         temperature pass ``functools.partial(neural_sort, temperature=0.01)``.
@@ -251,8 +252,8 @@ def _checked_strength(regularizer: str | Regularizer, strength: float | None) ->
                 f"({regularizer!r}); only names have a default strength."
             )
         return STRENGTHS.get(regularizer, 1.0)
-    if not 0 <= float(strength) < float("inf"):
-        raise InputError(f"strength must be finite and at least 0, got {strength}.")
+    if not math.isfinite(strength):
+        raise InputError(f"strength must be finite, got {strength}.")
     return float(strength)
 
 

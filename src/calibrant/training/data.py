@@ -1,12 +1,15 @@
 """What a training sees: rows, and who learns from which."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import InputError
+
+# Rows that a regularizer with rows of its own looks at in a step.
+_MOST_REGULARIZED = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +27,9 @@ class TrainingData:
         rows see some of theirs twice in an epoch: all take the same steps.
     held_out
         For each member the numbers of the rows that early stopping looks at, or None.
+    regularized
+        For each member the numbers of the rows that the regularizer looks at, rows
+        that are not learned from; None for those of each batch.
     weights
         Weights of the rows in the score, shape ``(n,)``, or None. Only their ratios
         matter: each member's are brought to mean 1 over the rows that it learns from.
@@ -41,6 +47,7 @@ class TrainingData:
     y: Tensor
     rows: Sequence[Tensor]
     held_out: Sequence[Tensor] | None = None
+    regularized: Sequence[Tensor] | None = None
     weights: Tensor | None = None
 
     def __post_init__(self) -> None:
@@ -54,6 +61,8 @@ class TrainingData:
         _check_rows(self.rows, members, n, name="rows")
         if self.held_out is not None:
             _check_rows(self.held_out, members, n, name="held_out")
+        if self.regularized is not None:
+            _check_rows(self.regularized, members, n, name="regularized")
         weights = self.weights
         if weights is None:
             return
@@ -70,12 +79,13 @@ class TrainingData:
 
     def to(self, device: torch.device) -> "TrainingData":
         """Move everything to a device."""
-        held_out, weights = self.held_out, self.weights
+        held_out, apart, weights = self.held_out, self.regularized, self.weights
         return TrainingData(
             x=self.x.to(device),
             y=self.y.to(device),
             rows=[own.to(device) for own in self.rows],
             held_out=held_out and [own.to(device) for own in held_out],
+            regularized=apart and [own.to(device) for own in apart],
             weights=None if weights is None else weights.to(device),
         )
 
@@ -84,17 +94,19 @@ class TrainingData:
 
         A member's order does not depend on how many rows the others have.
         """
-        longest = max(len(own) for own in self.rows)
-        seeds = torch.randint(2**62, (len(self.rows),), generator=generator).tolist()
-        orders = []
-        for own, seed in zip(self.rows, seeds, strict=True):
-            source = torch.Generator().manual_seed(seed)
-            drawn = [
-                own[torch.randperm(len(own), generator=source).to(own.device)]
-                for _ in range(-(-longest // len(own)))
-            ]
-            orders.append(torch.cat(drawn)[:longest])
-        return torch.stack(orders)
+        return _order(self.rows, max(map(len, self.rows)), generator)
+
+    def regularized_batches(self, generator: torch.Generator) -> Iterator[Tensor]:
+        """Draw the regularizer's rows without end, each time ``(members, b)``.
+
+        No batch has a row twice; b is 128, or the least number of a member's rows.
+        """
+        rows = self.regularized or self.rows
+        fewest = min(map(len, rows))
+        size = min(_MOST_REGULARIZED, fewest)
+        while True:
+            order = _order(rows, fewest - fewest % size, generator)
+            yield from order.split(size, dim=1)
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Features ``(members, b, d)`` and targets of rows ``(members, b)``."""
@@ -113,6 +125,20 @@ class TrainingData:
         if given is None:
             return None
         return torch.stack([given / given[own].mean() for own in self.rows])
+
+
+def _order(rows: Sequence[Tensor], length: int, generator: torch.Generator) -> Tensor:
+    """Draw each member's rows at random, again if too few: ``(members, length)``."""
+    seeds = torch.randint(2**62, (len(rows),), generator=generator).tolist()
+    orders = []
+    for own, seed in zip(rows, seeds, strict=True):
+        source = torch.Generator().manual_seed(seed)
+        drawn = [
+            own[torch.randperm(len(own), generator=source).to(own.device)]
+            for _ in range(-(-length // len(own)))
+        ]
+        orders.append(torch.cat(drawn)[:length])
+    return torch.stack(orders)
 
 
 def _check_rows(rows: Sequence[Tensor], members: int, n: int, *, name: str) -> None:

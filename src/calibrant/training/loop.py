@@ -3,7 +3,7 @@
 import math
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import torch
@@ -12,7 +12,10 @@ from torch import Tensor, nn
 from calibrant._checks import InputError, find_part
 from calibrant._progress import Bar
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
+from calibrant.distributions.conversion import (
+    as_distribution,
+    with_detached_location,
+)
 from calibrant.metrics.calibration import expected_calibration_error
 from calibrant.regularizers.conditional import ConditionalRegularizer
 from calibrant.regularizers.module import QuantileRegularizer
@@ -203,8 +206,15 @@ class Trainer:
         seed = int(torch.randint(2**62, (), generator=generator))
         rank = 0 if team is None else team.rank  # other rows, other masks
         self.masks = torch.Generator(device).manual_seed(seed + rank)
+        # Drawn only where it is used: other trainings keep their orders.
+        self.apart: Iterator[Tensor] | None = None
+        if data.regularized is not None and self.regularized:
+            seed = int(torch.randint(2**62, (), generator=generator))
+            source = torch.Generator().manual_seed(seed)
+            self.apart = self.data.regularized_batches(source)
         if team is not None:
             seen = [data.x, data.y, data.weights, *data.rows, *(data.held_out or ())]
+            seen += data.regularized or ()
             arrays = (part if part is None else part.cpu().numpy() for part in seen)
             shapes = [tuple(part.shape) for part in self.parameters]
             parts = [*plain(vars(recipe)), shapes, generator.get_state().tolist()]
@@ -284,13 +294,25 @@ class Trainer:
         score = self._mean_score(predicted, y, rows)
         loss, regularizer = score, None
         if self.regularized:
-            regularizer = self.regularizer(predicted, y if self.stacked else y[0])
+            if self.apart is not None:
+                regularizer = self._regularizer_apart(next(self.apart))
+            else:
+                regularizer = self.regularizer(predicted, y if self.stacked else y[0])
             loss = score + self.strengths * regularizer
         if self.adversarial:  # rows moved to where the score is worse (FGSM)
             (slope,) = torch.autograd.grad(score.sum(), x, retain_graph=True)
             moved = torch.addcmul(x.detach(), self.reach, slope.sign_())
             loss = (loss + self._mean_score(self._predicted(moved), y, rows)) / 2
         return loss, regularizer
+
+    def _regularizer_apart(self, rows: Tensor) -> Tensor:
+        """Regularizer of rows ``(members, b)`` whose score is not learned from."""
+        x, y = self.data.batch(rows if self.team is None else self.team.part(rows))
+        predicted = self._predicted(x)
+        if not self.recipe.regularize_whole:
+            predicted = with_detached_location(predicted)
+        value: Tensor = self.regularizer(predicted, y if self.stacked else y[0])
+        return value
 
     def _predicted(self, x: Tensor) -> AbstractDistribution:
         """Distribution of each member, ``(members, b)``; of a plain module ``(b,)``."""

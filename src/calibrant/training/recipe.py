@@ -60,13 +60,18 @@ class Recipe:
     regularizer
         :math:`R`: a name from ``REGULARIZERS``, or a function of PIT values.
     strength
-        :math:`\lambda \ge 0`, or one for each member. With ``adversarial`` above 0 it
-        weighs half as much against the score.
+        :math:`\lambda`, or one for each member. With ``adversarial`` above 0 it
+        weighs half as much against the score. Below 0 miscalibration is left to a
+        map, see ``pit_entropy``.
     sort
         A name from ``SORTERS``, or a function; for regularizers that sort.
     conditional
         Apply the regularizer within groups by ``"spread"`` or ``"mean"`` instead of
         over the whole batch, see ``ConditionalRegularizer``.
+    regularize_whole
+        Where the regularizer has rows of its own (``TrainingData.regularized``), let
+        it move the whole distribution. By default the location is detached, and its
+        gradient goes to the spread alone.
     adversarial
         Train half on rows that were moved by this share of each input's range, in the
         direction that raises the score most (FGSM); the paper's is 0.01. The loss is
@@ -102,6 +107,7 @@ class Recipe:
     strength: float | Sequence[float] = 0.0
     sort: str | Sorter | None = None
     conditional: Sequence[str] = ()
+    regularize_whole: bool = False
     adversarial: float = 0.0
     epochs: int = 100
     batch_size: int = 512
@@ -121,12 +127,17 @@ class Recipe:
         check_positive(self.learning_rate, name="learning_rate")
         if self.gradient_clip is not None:
             check_positive(self.gradient_clip, name="gradient_clip")
-        for name in ("weight_decay", "adversarial", "strength"):
-            values = np.asarray(getattr(self, name), dtype=float)
-            if values.ndim > 1 or not (np.isfinite(values) & (values >= 0)).all():
+        for name in ("weight_decay", "adversarial"):
+            if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(
                     f"{name} must be finite and at least 0, got {getattr(self, name)}."
                 )
+        strengths = np.asarray(self.strength, dtype=float)
+        if strengths.ndim > 1 or not np.isfinite(strengths).all():
+            raise InputError(
+                "strength must be finite, one number or one for each member, got "
+                f"{self.strength}."
+            )
         if self.optimizer not in ("adam", "adamw"):
             raise InputError(
                 f'optimizer must be "adam" or "adamw", got {self.optimizer!r}.'

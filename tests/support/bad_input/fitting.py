@@ -273,7 +273,6 @@ _MODEL = (
     _option("a misspelled network", "--network deep_ensembel", "deep_ensemble"),
     _option("a misspelled recalibrator", "--recalibrator bta", "beta"),
     _option("--strength that is no number", "--strength strong", "strong"),
-    _option("--strength below 0", "--strength -1", "-1"),
     _option("--strength that is not a number", "--strength nan", "nan"),
     _option("--hidden that is no number", "--hidden x", "'x'"),
     _option("--hidden of 0 units", "--hidden 0", "0"),
