@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibrant.regularizers._fused import gaussian_cumulative_kl
+from calibrant.regularizers.module import gaussian_cumulative_kl
 
 __all__ = ["MOST_LEAVES", "BoostedNormal", "Forest", "grow", "spread_of"]
 
