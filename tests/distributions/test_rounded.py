@@ -1,4 +1,4 @@
-"""Distributions rounded to values: sums over the values say what each number must be."""
+"""Distributions rounded to values: each number is a sum over the values."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from torch import Tensor
 
 from calibrant import InputError, calibration_error, noise_floor
 from calibrant.distributions import Gaussian, GaussianMixture, Recalibrated, Rounded
-from calibrant.metrics.pit import pit_values
+from calibrant.metrics.pit import TargetGrid, pit_values
 from calibrant.recalibration.maps import BetaMap
 
 VALUES = torch.tensor([-1.0, 0.0, 0.5, 2.0, 3.0, 7.0]).double()
@@ -120,7 +120,8 @@ def test_true_models_of_rounded_targets_are_calibrated() -> None:
     random = np.random.default_rng(0)
     mean = random.normal(3, 1, 4000)
     y = np.round(mean + random.normal(size=4000)).clip(0, 6)
-    pit = pit_values(Rounded(Gaussian(mean, 1.0), np.arange(7.0)), y)
+    rounded = Rounded(Gaussian(mean, 1.0), np.arange(7.0))
+    pit = pit_values(rounded, y, grid=TargetGrid(step=1.0))
     assert calibration_error(pit) < 3 * noise_floor(n=4000).expectation
 
 

@@ -41,19 +41,19 @@ def test_ratings_are_predicted_as_ratings(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("changes", "top", "expected"),
+    ("changes", "step", "top", "expected"),
     [
-        ({}, 5.0, (0.0, 8.0)),  # half as many beyond, never below 0
-        ({"bounds": (1, 5)}, 5.0, (1.0, 5.0)),
-        ({}, 3.0, (0.0, 3.0)),  # targets pile up at 3
+        ({}, 1.0, 5.0, (0.0, 8.0)),  # half as many beyond, never below 0
+        ({"bounds": (1, 5)}, 1.0, 5.0, (1.0, 5.0)),
+        ({}, 0.25, 3.0, (0.0, 3.0)),  # targets pile up at 3
     ],
 )
 def test_which_values_may_come(
-    changes: dict[str, object], top: float, expected: tuple[float, float]
+    changes: dict[str, object], step: float, top: float, expected: tuple[float, float]
 ) -> None:
-    values = model(epochs=1, **changes).fit(*ratings(top=top)).model_.values
+    values = model(epochs=1, **changes).fit(*ratings(step=step, top=top)).model_.values
     assert (values[0], values[-1]) == expected
-    assert np.diff(values) == pytest.approx(1)
+    assert np.diff(values) == pytest.approx(step)
 
 
 @pytest.mark.slow
