@@ -15,6 +15,7 @@ from .contracts import PitValues as PitValues
 from .distributions import DISTRIBUTIONS as DISTRIBUTIONS
 from .distributions.conversion import as_distribution as as_distribution
 from .distributions.derived import Censored as Censored
+from .distributions.derived import Rounded as Rounded
 from .distributions.derived import Transformed as Transformed
 from .distributions.derived import Truncated as Truncated
 from .distributions.empirical import Empirical as Empirical

@@ -10,6 +10,7 @@ from .conversion import rescaled as rescaled
 from .derived import Affine as Affine
 from .derived import Censored as Censored
 from .derived import DerivedDistribution as DerivedDistribution
+from .derived import Rounded as Rounded
 from .derived import Transformed as Transformed
 from .derived import Truncated as Truncated
 from .empirical import Empirical as Empirical

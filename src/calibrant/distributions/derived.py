@@ -1,4 +1,4 @@
-"""Distributions made from another one: transformed, truncated, censored, rescaled."""
+"""Distributions made from others: transformed, truncated, censored, rounded, moved."""
 
 import math
 from abc import ABC
@@ -13,6 +13,7 @@ from calibrant.distributions._numerics import integrated_crps, moments
 from calibrant.distributions.base import (
     AbstractDistribution,
     FromBothTails,
+    joint_shape,
     same_value,
 )
 
@@ -481,6 +482,112 @@ def _ended(pit: PitValues, below: Tensor, above: Tensor) -> PitValues:
     ends = pit_from_cdf(above.to(pit.cdf.dtype))
     pairs = zip(pit, ends, strict=True)
     return PitValues(*(_filled(own, end, below | above) for own, end in pairs))
+
+
+class Rounded(_Moved):
+    r"""The distribution of :math:`Y`, rounded to the nearest of some values.
+
+    For targets that take few values: ratings, small counts. A continuous prediction
+    spreads its mass between values that can never come; this one puts it where they
+    are, so intervals end on values, and the CRPS is lower. Each value has the mass
+    between the middles on both sides of it, the first and the last one also all that
+    lies beyond. ``log_prob`` is the logarithm of a probability.
+
+    Parameters
+    ----------
+    base
+        The distribution of :math:`Y`, of any batch shape.
+    values
+        What can come, ascending, the same for all rows, shape ``(k,)``.
+
+    Examples
+    --------
+    >>> from calibrant.distributions import Gaussian
+    >>> rating = Rounded(Gaussian([3.2], [0.6]), [1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> [end.item() for end in rating.interval(0.9)]
+    [2.0, 4.0]
+    >>> round(rating.log_prob([3.0]).exp().item(), 3)
+    0.57
+    """
+
+    _parameters = ("base", "values")
+    _shared = ("values",)
+
+    def __init__(self, base: AbstractDistribution, values: ArrayLike) -> None:
+        self.base = base
+        self.values = as_float_tensor(values, name="values").to(base._like)
+        if self.values.ndim != 1 or not bool((self.values.diff() > 0).all()):
+            raise InputError(
+                "values must be ascending, shape (k,), got shape "
+                f"{tuple(self.values.shape)}."
+            )
+        self._middles = (self.values[:-1] + self.values[1:]) / 2
+
+    def _outside(self, value: Tensor) -> Tensor:
+        # A quantile that is a middle up to its rounding belongs to the value below.
+        middles = (self._middles + 1e-7 * self.values.diff()).to(value.dtype)
+        return self.values[torch.searchsorted(middles, value.contiguous())]
+
+    def _count(self, value: Tensor, *, before: bool) -> Tensor:
+        """Number of values up to each of these, or below it."""
+        values = self.values.to(value.dtype)
+        count = torch.searchsorted(values, value.contiguous(), right=not before)
+        # One that is off by its rounding is the value.
+        for shift in (-1, 0):
+            place = (count + shift).clamp(0, len(values) - 1)
+            same = same_value(value, values[place])
+            count = torch.where(same, place + (0 if before else 1), count)
+        return count
+
+    def _steps(self, value: Tensor, *, before: bool) -> PitValues:
+        count, k = self._count(value, before=before), len(self.values)
+        shape = joint_shape(value.shape, self.batch_shape)
+        count = count.expand(shape)
+        edge = self.values[:1] if k == 1 else self._middles
+        pit = self.base.pit(edge[(count - 1).clamp(0, len(edge) - 1)])
+        return _ended(pit, count == 0, count == k)
+
+    def _pit(self, value: Tensor) -> PitValues:
+        return self._steps(value, before=False)
+
+    def _pit_before(self, value: Tensor) -> PitValues:
+        return self._steps(value, before=True)
+
+    def _log_prob(self, value: Tensor) -> Tensor:
+        low, high = self._pit_before(value), self._pit(value)
+        # Between two values both are equal: there is no mass.
+        return log_between(low, high).to(self._answer_dtype(value))
+
+    def _atoms(self) -> Tensor:
+        return self._for_each_row(self.values)
+
+    def _kinks(self) -> Tensor:
+        return self._atoms()
+
+    def _cells(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Lengths between neighbors, and cdf and survival there, ``(k - 1, ...)``."""
+        middles = self._for_each_row(self._middles)
+        cdf, survival = self.base._tails(middles)
+        return self._for_each_row(self.values.diff()), cdf, survival
+
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        length, cdf, survival = self._cells()
+        mean = self.values[0] + (length * survival).sum(0)
+        zero, one = torch.zeros_like(cdf[:1]), torch.ones_like(cdf[:1])
+        steps = torch.cat([zero, cdf, one]).diff(dim=0)
+        distance = self._for_each_row(self.values) - mean
+        return mean, (steps * distance.square()).sum(0)
+
+    def _crps(self, value: Tensor) -> Tensor:
+        length, cdf, survival = self._cells()
+        value = value.expand(joint_shape(value.shape, self.batch_shape))
+        low, high = self.values[0], self.values[-1]
+        score = (low - value).clamp_min(0) + (value - high).clamp_min(0)
+        for place, start in enumerate(self.values[:-1]):
+            below = (value - start).clamp_min(0).clamp_max(length[place])
+            score = score + below * cdf[place].square()
+            score = score + (length[place] - below) * survival[place].square()
+        return score.to(self._answer_dtype(value))
 
 
 class Affine(_Moved):

@@ -136,6 +136,11 @@ def _check(fitted: Fitted) -> None:
             "an ONNX file cannot hold boosted trees, which this model has. Fit it with "
             'learners=["network"], or use save() and calibrant.load.'
         )
+    if fitted.values is not None:
+        raise UnsupportedError(
+            "an ONNX file cannot hold a distribution that is rounded to values, as of "
+            "targets that take few. Fit it with options={'round_targets': False}."
+        )
     architecture = members.architecture
     if not (
         architecture.stacked

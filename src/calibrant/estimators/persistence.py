@@ -142,6 +142,7 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
         "recalibrator": _text(fitted.recalibrator, recalibrator_from_json),
         "cut_first": blend.bounds is not None,
         "bounds": _plain(blend.bounds or fitted.bounds),
+        "values": _plain(fitted.values),
     }
 
 
@@ -259,6 +260,10 @@ _RULES: Mapping[str, Callable[[Json, Json], bool]] = {
         and all(part is None or _is_number(part, 1e9) for part in value)
     ),
     "bounds": lambda value, _: value is None or operator.sub(*_restored(value)) < 0,
+    "values": lambda value, _: (
+        value is None
+        or (len(value) > 0 and bool((np.diff(np.array(value, float)) > 0).all()))
+    ),
     "cut_first": lambda value, state: (
         value is False or (value is True and state["bounds"] is not None)
     ),
@@ -333,7 +338,9 @@ def restored(
             factors=tuple(state["factors"]),
         )
         last = None if cut_first else bounds
-        model.model_ = Fitted(blend, found["recalibrator"], last)
+        model.model_ = Fitted(
+            blend, found["recalibrator"], last, _restored(state["values"])
+        )
         # One row is tried, at the center.
         row = model.model_.distribution(center[np.newaxis])
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()

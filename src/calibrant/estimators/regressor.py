@@ -20,7 +20,7 @@ from torch import nn
 from calibrant._checks import ArrayLike, InputError, find_part
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.derived import Censored
+from calibrant.distributions.derived import Censored, Rounded
 from calibrant.estimators.base import (
     DistributionRegressor,
     Features,
@@ -74,6 +74,7 @@ OPTIONS: Mapping[str, Any] = {
     "adversarial": 0.0,
     "held_out_share": 0.2,
     "validation_share": 0.1,
+    "round_targets": True,
     "optimizer": "adam",
     "schedule": "cosine",
     "gradient_clip": 10.0,
@@ -93,6 +94,8 @@ _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
 _FEWEST_EPOCHS, _MOST_EPOCHS, _MOST_PASSED = 24, 120, 6_000_000
 # Fewer rows say next to nothing about the shape of a map.
 _FEWEST_NEW = 20
+# Steps of a target that takes few values.
+_MOST_STEPS = 20
 # Of boosted trees: folds at most, and rows that they need.
 _TREE_FOLDS, _FEWEST_GROWN = 5, 100
 
@@ -103,14 +106,17 @@ class Fitted:
 
     members: Blend
     recalibrator: Recalibrator | None
-    bounds: tuple[float, float] | None = None  # where it has mass of its own, last
+    bounds: tuple[float, float] | None = None  # where it has mass of its own
+    values: tuple[float, ...] | None = None  # that targets are rounded to, last
 
     def distribution(self, x: Array) -> AbstractDistribution:
         """Distribution of each row ``(n, d)``, batch shape ``(n,)``."""
         predictive: Any = self.members.distribution(x)
         if self.recalibrator is not None:
             predictive = self.recalibrator.transform(predictive)
-        return predictive if self.bounds is None else Censored(predictive, *self.bounds)
+        if self.bounds is not None:
+            predictive = Censored(predictive, *self.bounds)
+        return predictive if self.values is None else Rounded(predictive, self.values)
 
 
 class CalibratedRegressor(DistributionRegressor):
@@ -222,7 +228,9 @@ class CalibratedRegressor(DistributionRegressor):
           ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
         - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
         - ``validation_share`` (0.1): share of each member's rows that early stopping
-          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``.
+          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``;
+        - ``round_targets`` (True): round the distribution of a target that takes at
+          most 21 evenly spaced values, as ratings and small counts do (``Rounded``).
 
     Attributes
     ----------
@@ -537,7 +545,10 @@ class CalibratedRegressor(DistributionRegressor):
         if path is not None:
             self.strength_path_ = path
         self.model_ = Fitted(
-            members, recalibrator, table.bounds if table.on_bounds else None
+            members,
+            recalibrator,
+            bounds=table.bounds if table.on_bounds else None,
+            values=_few_values(table) if settings["round_targets"] else None,
         )
         self.fitted_parameters_ = settings
         if interrupted:
@@ -835,6 +846,25 @@ def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: 
         return f"{trained}; no map."
     name = recalibrator if isinstance(recalibrator, str) else "your own"
     return f"{trained}; map {name}, from {len(designs.calibration):,} rows {kind}."
+
+
+def _few_values(table: Table) -> tuple[float, ...] | None:
+    """Values of a target that takes few, and half as many beyond; None for others."""
+    grid, low, high = table.grid, float(table.y.min()), float(table.y.max())
+    if grid is None or grid.step is None:
+        return None
+    count = round((high - low) / grid.step)
+    if count > _MOST_STEPS:
+        return None
+    more = count // 2 + 1  # a new row may lie beyond all that were learned from
+    values = low + grid.step * np.arange(-more, count + more + 1)
+    least, most = table.bounds or (-np.inf, np.inf)
+    # What was never negative, or piles up at an end, goes no further.
+    least = max(least, low if grid.lower_cap is not None else least)
+    least = max(least, min(low, 0.0) if low >= 0 else least)
+    most = min(most, high if grid.upper_cap is not None else most)
+    kept = values[(values >= least - 1e-9) & (values <= most + 1e-9)]
+    return tuple(kept.tolist())
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
