@@ -17,8 +17,8 @@ from calibrant.training.loop import Trainer
 from calibrant.workflows.table_model import TableModel
 
 FIT = (
-    "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
-    "4 --recalibrator none"
+    "fit houses.csv --target price --drop id --out new --learners network --epochs 3 "
+    "--members 1 --hidden 4 --recalibrator none"
 )
 NONE_YET = "calibrant: interrupted. There is no model yet, and nothing was written.\n"
 

@@ -47,7 +47,6 @@ _OPTIONS = {
     "recalibrate_on=None": "--set recalibrate_on=None",
     "patience=None": "--set patience=None",
     "set gradient_clip=1.0": "use --set gradient_clip=1.0",
-    "Lower folds": "Use --set folds=2",
     "random_state is set by the seed": "--set random_state: use --seed",
     "bounds must be (low, high) with low < high": "--lower must be below --upper",
     "within bounds=": "within --lower and --upper, ",

@@ -3,7 +3,8 @@
 import hashlib
 import platform
 from collections.abc import Mapping
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ UNSEEN = {
     "training.",
     "random": "They were chosen at random and set aside before the training.",
 }
-_PACKAGES = ("torch", "numpy", "scikit-learn", "pyarrow")
+_PACKAGES = ("torch", "numpy", "scikit-learn", "lightgbm", "pyarrow")
 
 
 def how_made(
@@ -61,7 +62,8 @@ def how_made(
         "seed": _seed(regressor),
         "command": command,
         "changed": _changed(regressor),
-        "epochs": max(len(each.loss) for each in regressor.history_),
+        # None for trees alone.
+        "epochs": max((len(each.loss) for each in regressor.history_), default=None),
         "plan": regressor.plan_,
         "interrupted": any(each.interrupted for each in regressor.history_),
         "versions": versions(),
@@ -85,8 +87,11 @@ def _changed(regressor: CalibratedRegressor) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Versions that numbers may depend on."""
-    found = {name: version(name) for name in _PACKAGES}
-    return {"calibrant": __version__, "python": platform.python_version(), **found}
+    found = {"calibrant": __version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        with suppress(PackageNotFoundError):  # networks do without LightGBM
+            found[name] = version(name)
+    return found
 
 
 def checksum(source: Source) -> str | None:
@@ -127,7 +132,8 @@ def summary(card: Scorecard, which: str = "unseen rows") -> dict[str, Any]:
 
 
 def curves(regressor: CalibratedRegressor) -> Mapping[str, list[float]]:
-    """Training curves of the model: those of its first stack."""
-    history = regressor.history_[0]
-    named = {"loss": history.loss, "on rows held back": history.held_out_score}
+    """Training curves of the model: those of its first stack, none of trees alone."""
+    named: dict[str, list[float]] = {}
+    for history in regressor.history_[:1]:
+        named = {"loss": history.loss, "on rows held back": history.held_out_score}
     return {name: values for name, values in named.items() if values}

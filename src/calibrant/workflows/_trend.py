@@ -116,6 +116,7 @@ def _error(
 ) -> float:
     """RMSE on the late rows of a small model of the early ones."""
     small = clone(regressor).set_params(
+        learners=("network",),
         members=min(2, regressor.members),
         strength=0.0 if regressor.strength == "auto" else regressor.strength,
         recalibrator=None,
