@@ -74,7 +74,7 @@ def laws(model: TableModel) -> dict[str, float]:
     table = columns(CHUNK, 3, target=False)
     batch = next(model.open(table).batches(model.encoder.needed, rows=CHUNK)).data
     x = model.encoder.encode(batch, name="rows")
-    members = model.regressor.model_.members
+    members: Any = model.regressor.model_.members.networks
     ready = members.conditioned(x)
     works: dict[str, Callable[[], object]] = {
         "encode, us": lambda: model.encoder.encode(batch, name="rows"),
@@ -98,13 +98,18 @@ def training(rows: int) -> dict[str, float]:
     random = np.random.default_rng(0)
     x = random.standard_normal((rows, FEATURES))
     y = x[:, 0] + np.abs(x[:, 1]) * random.standard_normal(rows)
-    models = {n: CalibratedRegressor(epochs=n, random_state=0) for n in (1, 3)}
+    models = {
+        n: CalibratedRegressor(
+            learners=["network"], members=5, epochs=n, random_state=0
+        )
+        for n in (1, 3)
+    }
     models[1].fit(x[:200], y[:200])
     seconds = {n: best(lambda n=n: models[n].fit(x, y), 1) for n in models}  # type: ignore[misc]
     epoch = (seconds[3] - seconds[1]) / 2
-    weights = sum(
-        each.numel() for each in models[1].model_.members.networks[0].parameters()
-    )
+    networks: Any = models[1].model_.members.networks
+    (stack,) = networks.networks
+    weights = sum(each.numel() for each in stack.parameters())
     return {
         "epoch of training, us": 1e6 * epoch / rows,
         "rest of a fit, us": 1e6 * (seconds[1] - epoch) / rows,
@@ -145,6 +150,8 @@ def main() -> None:
             made,
             target="y",
             epochs=5,
+            learners=("network",),
+            members=5,
             # What the default does with more than 20,000 rows.
             recalibrate_on="held_out",
             recalibrator="smooth",

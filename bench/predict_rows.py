@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +52,7 @@ def write_rows(path: Path, rows: int) -> None:
 
 def forward_pass(model: TableModel, rounds: int = 5) -> float:
     """Seconds for each row of the networks alone, the best of several rounds."""
-    members = model.regressor.model_.members
+    members: Any = model.regressor.model_.members.networks
     x = members.conditioned(np.random.default_rng(0).normal(size=(CHUNK, FEATURES)))
     stack = members.deterministic()
     return best_seconds(lambda: stack_outputs(stack, x), rounds=rounds) / CHUNK
@@ -68,7 +69,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         made = columns(4000, 0, target=True)
-        fitted = fit_table(made, target="y", out=folder / "model", epochs=10)
+        fitted = fit_table(
+            made,
+            target="y",
+            out=folder / "model",
+            epochs=10,
+            learners=("network",),
+        )
         table = folder / f"rows.{options.format}"
         write_rows(table, options.rows)
         before = forward_pass(fitted.model)

@@ -39,6 +39,8 @@ def model_of(name: str, seed: int) -> CalibratedRegressor:
         return CalibratedRegressor(random_state=seed)
     # One network, trained for the likelihood and for nothing else.
     return CalibratedRegressor(
+        learners=["network"],
+        loss="nll",
         members=1,
         bins=0,
         epochs=100,

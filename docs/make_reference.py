@@ -144,7 +144,8 @@ ROOMS = (
         "networks",
         "Networks and training",
         "Networks that predict a law, heads that turn numbers into one, and the loop "
-        "that trains them.",
+        'that trains them. Boosted trees are `learners=["boosting"]` of '
+        "`CalibratedRegressor`; see [theory](../theory.md#pool-then-calibrate).",
         ("calibrant.learners", "calibrant.training"),
         ("NETWORKS", "HEADS", "SCHEDULES"),
         first=("DeepEnsemble", "MCDropout", "train", "Recipe", "TrainingData"),

@@ -25,7 +25,7 @@ def main() -> None:
     past, later = slice(0, 3000), slice(3000, None, 10)
 
     for name, time in (("random folds", None), ("folds of time", day[past])):
-        model = CalibratedRegressor(members=1, epochs=40, random_state=3)
+        model = CalibratedRegressor(members=1, folds=5, epochs=40, random_state=3)
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", SerialDependenceWarning)
             model.fit(X[past], y[past], time=time)

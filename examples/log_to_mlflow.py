@@ -1,7 +1,6 @@
 """Log the calibration of each epoch, and of the model, to MLflow.
 
-It needs ``pip install mlflow``. Run it with ``python examples/log_to_mlflow.py`` and
-look at the run with ``mlflow ui --backend-store-uri sqlite:///mlflow.db``.
+It needs mlflow. ``mlflow ui --backend-store-uri sqlite:///mlflow.db`` shows the run.
 """
 
 import mlflow
@@ -20,6 +19,7 @@ def main() -> None:
     arm = load("kin8nm")
     mlflow.set_tracking_uri("sqlite:///mlflow.db")
     model = CalibratedRegressor(
+        learners=["network"],
         members=1,
         epochs=20,
         recalibrate_on="held_out",

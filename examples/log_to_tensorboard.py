@@ -17,6 +17,7 @@ def main() -> None:
     arm = load("kin8nm")
     writer = SummaryWriter("runs")
     model = CalibratedRegressor(
+        learners=["network"],
         members=1,
         epochs=20,
         recalibrate_on="held_out",

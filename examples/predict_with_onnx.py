@@ -17,7 +17,10 @@ x = rng.uniform(-1, 1, (800, 2))
 y = np.sin(3 * x[:, 0]) + (0.1 + 0.4 * np.abs(x[:, 1])) * rng.standard_normal(800)
 train, unseen = slice(0, 600), slice(600, None)
 
-model = CalibratedRegressor(members=1, folds=4, epochs=60, random_state=0)
+# A file holds networks, not boosted trees.
+model = CalibratedRegressor(
+    learners=["network"], members=1, folds=4, epochs=60, random_state=0
+)
 model.fit(x[train], y[train])
 path = export_onnx(model, "model.onnx", levels=(0.05, 0.5, 0.95))
 

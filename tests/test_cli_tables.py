@@ -29,7 +29,7 @@ COMMANDS = (
     *("fit", "predict", "evaluate", "recalibrate", "compare"),
     *("info", "datasets", "reproduce", "methods"),
 )
-TINY = ["--epochs", "2", "--members", "1", "--hidden", "4"]
+TINY = ["--learners", "network", "--epochs", "2", "--members", "1", "--hidden", "4"]
 WIDE = {"COLUMNS": "160", "TERM": "dumb"}
 runner = CliRunner()
 
@@ -316,6 +316,7 @@ def test_the_model_has_the_defaults_of_the_estimator() -> None:
         assert options[name] == getattr(default, name)
     assert float(options["strength"]) == default.strength
     assert options["hidden"] == ",".join(map(str, default.hidden))
+    assert options["learners"] == ",".join(default.learners)
 
 
 def test_any_parameter_can_be_set(place: Path, tmp_path: Path) -> None:
@@ -331,6 +332,22 @@ def test_any_parameter_can_be_set(place: Path, tmp_path: Path) -> None:
     assert said == "calibrant: --set epochs: use --epochs.\n"
     said = invoke(*arguments, *out, "--force", "--set", "fold=2", code=2).stderr
     assert "no parameters fold." in said
+
+
+def test_trees_can_be_chosen(place: Path, tmp_path: Path) -> None:
+    arguments = ("fit", place / "homes.csv", "--target", "price", *TINY)
+    out = ("--out", tmp_path / "model")
+    result = invoke(*arguments, *out, "--learners", "boosting")
+    expected = "Trained: 5 boosted-tree models, 1 for each row that have not seen it;"
+    assert expected in result.stdout
+    assert result.stderr == ""
+    told = json.loads(invoke("info", tmp_path / "model", "--json").stdout)
+    assert told["about"]["changed"]["learners"] == "('boosting',)"
+    assert told["about"]["epochs"] is None
+    said = invoke(*arguments, *out, "--force", "--learners", "trees", code=2).stderr
+    assert 'learners must be a list of "network" and "boosting"' in said
+    said = invoke(*arguments, *out, "--force", "--set", "learners=x", code=2).stderr
+    assert said == "calibrant: --set learners: use --learners.\n"
 
 
 def test_what_would_steer_the_terminal_is_shown_as_a_mark() -> None:

@@ -235,6 +235,31 @@ def test_the_same_seed_gives_the_same_bytes(folder: Path, tmp_path: Path) -> Non
         assert (tmp_path / "model" / path.name).read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("time", [None, "day"])
+def test_trees_alone_make_a_model(time: str | None, tmp_path: Path) -> None:
+    settings = TINY | {"learners": ("boosting",)}
+    done = fit_table(
+        homes(200), target="price", time=time, out=tmp_path / "model", **settings
+    )
+    assert done.model.about["plan"].startswith("2 boosted-tree models, 1 for each row")
+    assert done.model.about["epochs"] is None
+    assert done.page is not None
+    again = TableModel.load(tmp_path / "model")
+    means = [m.predict_distribution(homes(50)).mean for m in (done.model, again)]
+    assert torch.equal(*means)
+
+
+def test_an_interrupt_among_the_trees_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("calibrant.estimators.families.grow", interrupted)
+    settings = TINY | {"learners": ("network", "boosting")}
+    done = fit_table(homes(200), target="price", test=0, **settings)
+    assert done.interrupted
+    assert any("the networks alone are kept" in note for note in done.notes)
+
+
 def test_csv_and_parquet_give_the_same_model(tmp_path: Path) -> None:
     table = homes(80)
     write_table(tmp_path / "homes.csv", table)

@@ -17,8 +17,8 @@ from calibrant.tables import TableWriter
 from calibrant.training.loop import Trainer
 
 FIT = (
-    "fit houses.csv --target price --drop id --out new --epochs 3 --members 1 --hidden "
-    "4 --recalibrator none"
+    "fit houses.csv --target price --drop id --out new --learners network --epochs 3 "
+    "--members 1 --hidden 4 --recalibrator none"
 )
 STORED = ["SHA256SUMS", "arrays.safetensors", "model.json"]
 NONE_YET = "calibrant: interrupted. There is no model yet, and nothing was written.\n"

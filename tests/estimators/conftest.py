@@ -14,6 +14,8 @@ Make = Callable[..., CalibratedRegressor]
 Rows = tuple[Array, Array]
 
 CHEAP: dict[str, Any] = {
+    "learners": ("network",),
+    "loss": "nll",
     "members": 2,
     "folds": 2,
     "hidden": (8,),

@@ -328,7 +328,6 @@ def test_single_trees_cover_what_the_page_says() -> None:
         ({"recalibrator": ConformalInterval()}, "whole distributions"),
         ({"folds": 1}, "from 2 on, got 1"),
         ({"folds": 2.5}, "from 2 on, got 2.5"),
-        ({"folds": 31}, "there are 30"),
         ({"levels": LEVELS}, "levels need a quantile regressor"),
         (
             {"estimator": GradientBoostingRegressor(), "levels": LEVELS},

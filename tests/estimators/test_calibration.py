@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators import CalibratedRegressor
+from calibrant.estimators import CalibratedRegressor, families
 from calibrant.estimators.folds import Blocks, design_for
 
 Make = Callable[..., CalibratedRegressor]
@@ -93,9 +93,13 @@ class TestCopies:
 
 
 @pytest.mark.parametrize(("n", "sets"), [(60, 30), (200, 15)])
-def test_coverage_over_data_sets(n: int, sets: int, cheap: Make) -> None:
+def test_coverage_over_data_sets(
+    n: int, sets: int, cheap: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Over data sets, the mean coverage is the one asked for."""
+    monkeypatch.setattr(families, "_ROUNDS", 60)  # the best is below
     settings = {
+        "learners": ("network", "boosting"),  # trees from 100 rows on
         "members": 3,
         "hidden": (16,),
         "epochs": 40,
@@ -176,7 +180,7 @@ def test_out_of_fold(cheap: Make, network: str, row: int) -> None:
     first = cheap(**settings).fit(x, y)
     second = cheap(**settings).fit(x, changed(y, row))
     blind, seeing = members_that_saw(first, row)
-    laws = [each.model_.members.distribution for each in (first, second)]
+    laws = [each.model_.members.networks.distribution for each in (first, second)]
     assert same(laws[0](x, blind), laws[1](x, blind))
     assert not same(laws[0](x, seeing), laws[1](x, seeing))
 
@@ -190,7 +194,7 @@ def test_out_of_fold_with_modules_of_ones_own(cheap: Make) -> None:
     blind, seeing = members_that_saw(first, 5)
     for members, alike in ((blind, True), (seeing, False)):
         found = [
-            each.model_.members.distribution(x, members).quantile(0.3)
+            each.model_.members.networks.distribution(x, members).quantile(0.3)
             for each in (first, second)
         ]
         assert torch.equal(*found) is alike

@@ -14,6 +14,7 @@ from calibrant.estimators import families
 from calibrant.estimators.families import Designs, fit_trees
 from calibrant.estimators.folds import Blocks, Design, design_for
 from calibrant.estimators.pool import weigh
+from calibrant.training import InterruptedWarning
 
 
 def table(n: int = 160, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -196,11 +197,38 @@ def test_an_interrupt_among_the_trees_keeps_the_networks(
     monkeypatch.setattr(families, "grow", interrupted)
     x, y = table()
     fitted = model(epochs=2)
-    with pytest.raises(KeyboardInterrupt):
+    with (
+        pytest.warns(InterruptedWarning, match="networks alone"),
+        pytest.raises(KeyboardInterrupt),
+    ):
         fitted.fit(x, y)
     assert np.isfinite(fitted.predict(x)).all()
     with pytest.raises(KeyboardInterrupt):
         model(learners=["boosting"]).fit(x, y)
+
+
+@pytest.mark.slow
+def test_rows_without_weight_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(families, "_ROUNDS", 10)
+    x, y = table()
+    weights = np.zeros(len(y))
+    weights[:3] = 1
+    # Not one of these may be among the held-out rows.
+    fitted = model(recalibrate_on="held_out", epochs=1, learners=["boosting"])
+    assert np.isfinite(fitted.fit(x, y, weights).predict_interval(x)).all()
+    weights[1:] = 0
+    with pytest.raises(InputError, match="nothing to learn from"):
+        model(learners=["boosting"]).fit(x, y, weights)
+
+
+@pytest.mark.slow
+def test_a_large_group_is_warned_of_once() -> None:
+    x, y = table()
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        fitted = model(epochs=1, members=1).fit(x, y, groups=np.arange(len(y)) < 130)
+    assert len(heard) == 1
+    assert "2 boosted-tree models" in fitted.plan_
 
 
 @pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3])

@@ -147,12 +147,12 @@ class TestFolds:
     ) -> None:
         labels = labels_of(sizes)
         blocks = Blocks(labels)
-        if len(sizes) < count:
-            with pytest.raises(InputError, match="Lower folds"):
+        if len(sizes) < 2:
+            with pytest.raises(InputError, match=r"at least two .* there are 1"):
                 blocks.folds(count, random())
             return
         folds = blocks.folds(count, np.random.default_rng(seed))
-        assert set(folds) == set(range(count))
+        assert set(folds) == set(range(min(count, len(sizes))))
         for each in range(len(sizes)):
             assert len(set(folds[labels == each])) == 1
         filled = np.bincount(folds)
@@ -162,15 +162,28 @@ class TestFolds:
     def test_with_time_are_stretches(self, n: int, count: int, seed: int) -> None:
         time = np.random.default_rng(seed).permutation(n)
         blocks = Blocks(np.arange(n), time)
-        if n < count:
-            with pytest.raises(InputError, match="or moments"):
-                blocks.folds(count, random())
-            return
         folds = blocks.folds(count, random())[time.argsort()]
         assert (np.diff(folds) >= 0).all()
-        assert set(folds) == set(range(count))
+        assert set(folds) == set(range(min(count, n)))
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= 1
+
+    @pytest.mark.parametrize(("groups", "expected"), [(7, 7), (25, 10)])
+    def test_are_at_most_as_many_as_groups(self, groups: int, expected: int) -> None:
+        labels = np.arange(50) % groups
+        folds = Blocks(labels).folds(10, random())
+        assert set(folds) == set(range(expected))
+        assert all(len(set(folds[labels == group])) == 1 for group in range(groups))
+
+    @pytest.mark.parametrize(("moments", "expected"), [(4, 10), (5, 5), (7, 7)])
+    def test_of_groups_in_time_are_stretches_from_five_moments_on(
+        self, moments: int, expected: int
+    ) -> None:
+        groups, time = np.arange(60) // 2, np.arange(60) // 2 % moments
+        folds = Blocks(groups, time).folds(10, random())
+        assert len(set(folds)) == expected
+        if expected == moments:
+            assert (folds == time).all()
 
     @settings(max_examples=60)
     @given(

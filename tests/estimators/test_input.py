@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,6 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"members": 0}, "members must be a whole number from 1 to 10000, got 0"),
     ({"members": 2.0}, "members must be a whole number"),
     ({"folds": 1}, "folds must be a whole number from 2 to 10000, got 1"),
-    ({"folds": 31}, r"31 folds .* there are 30\. Lower folds"),
     ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
     ({"hidden": 16}, r"hidden must be whole numbers, as \(64,\), got 16"),
@@ -201,6 +201,19 @@ def test_bad_rows_in_prediction(fitted: CalibratedRegressor) -> None:
         fitted.predict_interval([[np.nan, 0.0]])
     with pytest.raises(ValueError, match="minimum of 1"):
         fitted.predict_interval(np.empty((0, 2)))
+
+
+@pytest.mark.parametrize(("groups", "networks"), [(None, 10), (7, 7), (2, 2)])
+def test_tables_with_few_groups_have_fewer_folds(
+    groups: int | None, networks: int, cheap: Make
+) -> None:
+    x, y = (part[:25] for part in rows())
+    labels = None if groups is None else np.arange(25) % groups
+    said = pytest.warns(UserWarning, match="one fold") if groups == 2 else nullcontext()
+    with said:
+        model = cheap(folds=10, members=1, epochs=1).fit(x, y, groups=labels)
+    assert len(model.model_.members.networks) == networks
+    check_finite(model, x, y)
 
 
 def test_groups_and_time_reach_the_folds(

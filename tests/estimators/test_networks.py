@@ -16,8 +16,8 @@ from calibrant import CalibratedRegressor, InputError, export_onnx, load
 from calibrant.distributions.derived import Transformed
 from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import networks
-from calibrant.estimators import regressor as regressor_module
 from calibrant.estimators.base import usual_range
+from calibrant.estimators.families import Blend
 from calibrant.estimators.networks import center_and_scale, feature_limits
 from calibrant.estimators.pool import Pool
 from calibrant.learners import HEADS
@@ -85,7 +85,7 @@ def test_networks(network: str, strategy: str | None, cheap: Make, line: Rows) -
     check(model, line[0][:9], line[1][:9])
     assert (model.model_.recalibrator is not None) == (strategy is not None)
     # Two partitions of two folds, or two members.
-    assert len(model.model_.members) == (4 if strategy == "out_of_fold" else 2)
+    assert len(model.model_.members.networks) == (4 if strategy == "out_of_fold" else 2)
 
 
 @pytest.mark.parametrize("kind", ["pooled", "mixture", "moment_matched"])
@@ -110,7 +110,7 @@ def test_disagreement_counts_three_times_and_is_moderated(
 ) -> None:
     # What counts is the size of the pools that the map learns from, not of the served.
     model = cheap(epochs=2, members=members, recalibrate_on=strategy).fit(*line)
-    inner = model.model_.members
+    inner = model.model_.members.networks
     usual = inner.disagreement
     alone = [inner.distribution(line[0], [member]) for member in range(len(inner))]
     means = torch.stack([law.mean for law in alone])
@@ -145,12 +145,12 @@ class TestOneEpochForAll:
     ) -> None:
         pools: list[Pool] = []
 
-        def kept(*given: Any) -> Pool:
-            pools.append(known(*given))
+        def kept(*given: Any, **options: Any) -> Pool:
+            pools.append(known(*given, **options))
             return pools[-1]
 
-        known = regressor_module._pool_of
-        monkeypatch.setattr(regressor_module, "_pool_of", kept)
+        known = Blend.pool
+        monkeypatch.setattr(Blend, "pool", kept)
         weights = np.repeat([0.0, 1.0, 3.0], 20) if weighted else np.ones(60)
         model = cheap(epochs=1, distribution="moment_matched").fit(*line, weights)
         crps = pools[0].distribution().crps(line[1]).numpy()
@@ -175,7 +175,7 @@ class TestBins:
     ) -> None:
         x = np.random.default_rng(0).standard_normal((60, features))
         model = cheap(epochs=1, members=1, bins=bins).fit(x, x[:, 0])
-        stack: Any = model.model_.members.networks[0].stack
+        stack: Any = model.model_.members.networks.networks[0].stack
         assert (0 if stack.encoding is None else stack.encoding.size) == size
         assert stack.weights[0].shape[-2] == features + size
 
@@ -234,7 +234,8 @@ def test_the_likelihood_is_that_of_the_target(name: str, cheap: Make) -> None:
     assert isinstance(law, Transformed)
     if name in ("log", "logit", "own"):
         z = image(y)
-        np.testing.assert_allclose(model.model_.members.target_center, z.mean())
+        networks = model.model_.members.networks
+        np.testing.assert_allclose(networks.target_center, z.mean())
         # d/dy of the image, by differences.
         step = 1e-6
         slope = (image(y + step) - image(y - step)) / (2 * step)
@@ -264,19 +265,22 @@ def test_a_mixture_takes_weights(
 ) -> None:
     settings = {"network": "mc_dropout", "passes": 3, "distribution": "mixture"}
     model = cheap(epochs=1, target_transform=transform, **settings).fit(*line)
-    members, (x, y) = model.model_.members, line
+    blend, (x, y) = model.model_.members, line
+    moved, members = torch.from_numpy(y), blend.networks
+    if transform is not None:
+        moved = blend.transform.forward(moved)
     alone = torch.stack(
-        [members.distribution(x, [member]).cdf(y) for member in range(4)]
+        [members.distribution(x, [member]).cdf(moved) for member in range(4)]
     )
-    torch.testing.assert_close(members.distribution(x).cdf(y), alone.mean(0))
+    torch.testing.assert_close(blend.distribution(x).cdf(y), alone.mean(0))
     torch.testing.assert_close(
-        members.distribution(x, [3, 1]).cdf(y), alone[[3, 1]].mean(0)
+        members.distribution(x, [3, 1]).cdf(moved), alone[[3, 1]].mean(0)
     )
     # Weights of its own for each row, and rows that one does not speak for.
     weights = torch.rand(4, 60)
     weights[2, :30] = 0
     weights /= weights.sum(0)
-    pooled = members.combine(members.predict(x), weights.numpy())
+    pooled = blend.combine(blend.predict(x), [weights.numpy()])
     torch.testing.assert_close(pooled.cdf(y), (weights * alone).sum(0))
 
 
@@ -438,13 +442,14 @@ def test_a_wild_cell_is_clipped_wherever_the_model_goes(
     rest = np.delete(np.arange(60), 7)
     assert calm.score(x[rest], y[rest]) > 0.7
     assert cheap(**longer, clip_features=False).fit(wild, y).score(x, y) < 0.2
-    low, high = calm.model_.members.limits
+    low, high = calm.model_.members.networks.limits
     expected = calm.predict(wild.clip(low, high))
     np.testing.assert_array_equal(calm.predict(wild), expected)
     calm.save(tmp_path / "model")
     again = load(tmp_path / "model")
     np.testing.assert_array_equal(again.predict(wild), expected)
-    assert CalibratedRegressor.paper(epochs=1).fit(x, y).model_.members.limits is None
+    paper = CalibratedRegressor.paper(epochs=1).fit(x, y)
+    assert paper.model_.members.networks.limits is None
     session = onnxruntime.InferenceSession(export_onnx(calm, tmp_path / "model.onnx"))
     np.testing.assert_allclose(
         session.run(["mean"], {"features": wild})[0], expected, rtol=1e-4

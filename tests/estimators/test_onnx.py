@@ -44,6 +44,8 @@ def rows(n: int, seed: int = 0) -> tuple[Array, Array]:
 
 def regressor(**changes: Any) -> CalibratedRegressor:
     settings: dict[str, Any] = {
+        "learners": ("network",),
+        "loss": "nll",
         "members": 2,
         "folds": 2,
         "hidden": (16,),
@@ -292,8 +294,9 @@ class TwoNumbers(nn.Module):
             },
             r"transforms and recalibrators by name",
         ),
+        ({"learners": ("boosting",)}, r'boosted trees.*learners=\["network"\]'),
     ],
-    ids=["network", "mixture", "bounds", "head", "transform"],
+    ids=["network", "mixture", "bounds", "head", "transform", "trees"],
 )
 def test_refuses_models_that_a_file_cannot_hold(
     settings: dict[str, Any], message: str, tmp_path: Path

@@ -93,7 +93,9 @@ def test_round_trip(
     assert again.strength_ == model.strength_
     assert again.n_features_in_ == 2
     assert vars(again.history_[0]) == vars(model.history_[0])
-    stacks: list[Any] = [m.model_.members.networks[0].stack for m in (model, again)]
+    stacks: list[Any] = [
+        m.model_.members.networks.networks[0].stack for m in (model, again)
+    ]
     assert all((stack.encoding is None) == (model.bins == 0) for stack in stacks)
     # What was read can be written, read and fitted again.
     same_laws(model, load(again.save(tmp_path / "again")), x)
@@ -250,12 +252,15 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "vast-features": (lambda s: s.update(features=10**12), "'arrays'.*shape"),
     "vast-layer": (lambda s: s["parameters"].update(hidden=[10**9, 10**9]), "was ch"),
-    "vast-members": (lambda s: s.update(members=100_000), "'arrays'.*shape"),
-    "no-members": (lambda s: s.update(members=0), "'members'"),
-    "truth-for-a-number": (lambda s: s.update(members=True), "'members'"),
-    "negative-disagreement": (lambda s: s.update(disagreement=-1.0), "'disagreement'"),
-    "endless-disagreement": (lambda s: s.update(disagreement="inf"), "'disagreement'"),
-    "vast-disagreement": (lambda s: s.update(disagreement=1e308), "'disagreement'"),
+    "vast-members": (lambda s: s.update(networks=100_000), "'arrays'.*shape"),
+    "no-networks": (lambda s: s.update(networks=0), "'arrays'.*'shares' are of"),
+    "truth-for-a-number": (lambda s: s.update(networks=True), "'networks'"),
+    "no-list-of-it": (lambda s: s.update(disagreement=0.1), "'disagreement'"),
+    "negative-disagreement": (lambda s: s.update(disagreement=[-1.0]), "'disagreeme"),
+    "endless-disagreement": (lambda s: s.update(disagreement=["inf"]), "'disagreeme"),
+    "vast-disagreement": (lambda s: s.update(disagreement=[1e308]), "'disagreement'"),
+    "shares-of-more": (lambda s: s.update(shares=[1.0, 1.0]), "'shares'"),
+    "factors-of-nothing": (lambda s: s.update(factors=[0.0]), "'factors'"),
     "bounds-of-one": (lambda s: s.update(bounds=5), "'bounds'"),
     "bounds-of-three": (lambda s: s.update(bounds=[1, 2, 3]), "'bounds'"),
     "bounds-of-text": (lambda s: s.update(bounds=["0", "1"]), "'bounds'"),
@@ -412,7 +417,7 @@ def test_members_that_disagree_a_thousandfold_are_read_again(
 ) -> None:
     # Spreads at their floor beside means that differ: a table without noise.
     model = cheap(members=4, folds=3, epochs=1).fit(*line)
-    model.model_.members.disagreement = 1e5
+    model.model_.members.networks.disagreement = 1e5
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(
         load(tmp_path / "model").predict_interval(line[0]),

@@ -37,6 +37,8 @@ def make(**changes: Any) -> CalibratedRegressor:
 
 
 CHEAP: dict[str, Any] = {
+    "learners": ("network",),
+    "loss": "nll",
     "epochs": 2,
     "members": 1,
     "folds": 2,
@@ -142,7 +144,7 @@ def test_automatic_rows_of_the_map(
     found = make().fit(X, Y)
     named = make(recalibrate_on=expected).fit(X, Y)
     np.testing.assert_array_equal(found.predict_interval(X), named.predict_interval(X))
-    assert len(found.model_.members) == (2 if expected == "out_of_fold" else 1)
+    assert len(found.model_.members.networks) == (2 if expected == "out_of_fold" else 1)
     assert found.recalibrate_on == "auto"
 
 
@@ -218,6 +220,7 @@ def test_one_interrupt_is_enough_for_all_modules() -> None:
 
 
 SHARED = {
+    "learners": ("network",),
     "hidden": (128, 128),
     "head": "gaussian",
     "spread_floor": 0.1,
@@ -272,7 +275,7 @@ def test_its_law_is_one_normal_law(network: str) -> None:
     model = CalibratedRegressor.paper(network, epochs=2, random_state=0).fit(x, y)  # type: ignore[arg-type]
     law = model.predict_distribution(x)
     assert isinstance(law, Gaussian)
-    members = model.model_.members
+    members = model.model_.members.networks
     # Standardized by the mean and the deviation with n in the denominator.
     np.testing.assert_allclose(members.target_center, y.mean())
     np.testing.assert_allclose(members.target_scale, y.std(ddof=0))
@@ -323,7 +326,7 @@ class TestConsistency:
         x, y = line
         inner = fitted.model_
         recalibrator: Any = inner.recalibrator
-        plain = inner.members.distribution(x, range(4))
+        plain = inner.members.networks.distribution(x, range(4))
         found = fitted.predict_distribution(x).cdf(y)
         torch.testing.assert_close(found, recalibrator.transform(plain).cdf(y))
         assert (found - plain.cdf(y)).abs().max() > 0.01
@@ -409,6 +412,7 @@ METHODS = ("predict", "predict_distribution", "predict_interval", "save")
 @pytest.mark.filterwarnings("ignore")
 def test_scikit_learns_own_checks() -> None:
     model = CalibratedRegressor(
+        learners=["network"],
         epochs=30,
         members=1,
         folds=2,
@@ -664,18 +668,18 @@ def test_too_few_rows_and_no_recalibrator_are_refused(
     [
         (
             {"recalibrate_on": "auto", "recalibrator": "auto"},
-            "25 networks, 5 for each row that have not seen it; map beta, from 60 rows "
+            "40 networks, 4 for each row that have not seen it; map beta, from 60 rows "
             "out of fold.",
         ),
         (
             {"recalibrate_on": "held_out", "recalibrator": RECALIBRATORS["beta"]()},
-            "5 networks; map your own, from 12 rows that were held out.",
+            "4 networks; map your own, from 12 rows that were held out.",
         ),
         (
             {"recalibrate_on": "train", "recalibrator": "smooth", "members": 1},
             "1 network; map smooth, from 60 rows that they learned from too.",
         ),
-        ({"recalibrate_on": None, "recalibrator": None}, "5 networks; no map."),
+        ({"recalibrate_on": None, "recalibrator": None}, "4 networks; no map."),
     ],
 )
 def test_the_plan_says_what_was_chosen(settings: dict[str, Any], words: str) -> None:

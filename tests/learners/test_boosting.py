@@ -170,3 +170,17 @@ def test_segments_across_blocks_of_trees_add_up(
     parts = forest.sums(x, np.array([0, 1, 3, 59, 60, 100]))
     assert parts[:, :4].sum(1) == pytest.approx(whole[:, 0], rel=1e-12)
     assert parts[:, 4:].sum(1) == pytest.approx(whole[:, 1], rel=1e-12)
+
+
+def test_features_that_tell_no_rows_apart_leave_one_distribution(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    x, y = np.ones((60, 3)), 5 + 2 * np.random.default_rng(0).standard_normal(60)
+    weights = np.r_[np.zeros(20), np.ones(40)]
+    options = {"rounds": 40, "spread_rounds": 20, "leaves": 15, "learning_rate": 0.1}
+    model = grow(x, y, weights, seed=0, **options)
+    mean, spread = model.rounds(x, np.array([10, 40]))
+    assert mean == pytest.approx(np.full((2, 60), y[20:].mean()))
+    assert spread == pytest.approx(np.full((2, 60), y[20:].std()))
+    assert len(model.first(10, 10).mean) == 1
+    assert capfd.readouterr() == ("", "")

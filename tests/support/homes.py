@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 TINY: dict[str, Any] = {
+    "learners": ("network",),
+    "loss": "nll",
     "members": 1,
     "folds": 2,
     "hidden": (8,),

@@ -61,8 +61,8 @@ _TEST = "Rows to measure on"
 _MODEL = "The model"
 # Parameters that have options of their own, which must not contradict each other.
 _OWN_OPTIONS = (
-    *("network", "hidden", "members", "strength", "recalibrator", "epochs"),
-    "target_transform",
+    *("learners", "network", "hidden", "members", "strength", "recalibrator"),
+    *("epochs", "target_transform"),
 )
 
 
@@ -413,6 +413,13 @@ def fit(
             rich_help_panel=_TEST,
         ),
     ] = None,
+    learners: Annotated[
+        str,
+        typer.Option(
+            help="network, boosting (LightGBM's trees), or both.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "network,boosting",
     network: Annotated[
         str, typer.Option(help="deep_ensemble or mc_dropout.", rich_help_panel=_MODEL)
     ] = "deep_ensemble",
@@ -426,7 +433,7 @@ def fit(
             help="Networks that have not seen a row; members x folds are trained.",
             rich_help_panel=_MODEL,
         ),
-    ] = 5,
+    ] = 4,
     strength: Annotated[
         str,
         typer.Option(
@@ -486,6 +493,7 @@ def fit(
     if lower is not None and upper is not None and not lower < upper:
         raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}.")
     settings: dict[str, Any] = {
+        "learners": tuple(name.strip() for name in learners.split(",")),
         "network": network,
         "hidden": _units(hidden),
         "members": members,

@@ -4,7 +4,8 @@ import os
 import platform
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -475,9 +476,11 @@ def summary(card: Scorecard, which: str = "unseen rows") -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions that numbers may depend on."""
-    packages = ("torch", "numpy", "scikit-learn", "pyarrow")
-    found = {name: version(name) for name in packages}
-    return {"calibrant": __version__, "python": platform.python_version(), **found}
+    found = {"calibrant": __version__, "python": platform.python_version()}
+    for name in ("torch", "numpy", "scikit-learn", "lightgbm", "pyarrow"):
+        with suppress(PackageNotFoundError):  # networks do without LightGBM
+            found[name] = version(name)
+    return found
 
 
 def checksum(source: Source) -> str | None:

@@ -513,7 +513,8 @@ def _how_made(
             for name, value in regressor.fitted_parameters_.items()
             if name != "random_state" and repr(value) != repr(default[name])
         },
-        "epochs": max(len(history.loss) for history in regressor.history_),
+        # None for trees alone.
+        "epochs": max((len(it.loss) for it in regressor.history_), default=None),
         "plan": regressor.plan_,
         "interrupted": any(history.interrupted for history in regressor.history_),
         "versions": versions(),
@@ -521,9 +522,10 @@ def _how_made(
 
 
 def curves(regressor: CalibratedRegressor) -> Mapping[str, list[float]]:
-    """Return the training curves of the model's first stack."""
-    history = regressor.history_[0]
-    named = {"loss": history.loss, "on rows held back": history.held_out_score}
+    """Return the training curves of the first stack; none of trees alone."""
+    named: dict[str, list[float]] = {}
+    for history in regressor.history_[:1]:
+        named = {"loss": history.loss, "on rows held back": history.held_out_score}
     return {name: values for name, values in named.items() if values}
 
 
@@ -619,6 +621,7 @@ def _error(
 ) -> float:
     """RMSE on the late rows of a small model of the early ones."""
     small = clone(regressor).set_params(
+        learners=("network",),
         members=min(2, regressor.members),
         strength=0.0 if regressor.strength == "auto" else regressor.strength,
         recalibrator=None,

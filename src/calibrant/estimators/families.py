@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from calibrant._checks import InputError
 from calibrant._progress import Bar
 from calibrant.contracts import TargetTransform
 from calibrant.distributions.base import AbstractDistribution
@@ -114,11 +115,15 @@ def fit_trees(
         Show a progress bar; None shows one on a terminal only.
     """
     rows = design.rows
+    if weights is not None and not all(weights[own].any() for own in rows):
+        raise InputError(
+            "weights must be above 0 for at least one row of each member: one has "
+            "nothing to learn from."
+        )
     leaves = max(map(len, rows)) // _ROWS_OF_LEAF
     leaves = min(MOST_LEAVES, max(_FEWEST_LEAVES, leaves))
     calibration = design.calibration
-    y_own = y[calibration]
-    w_own = None if weights is None else weights[calibration]
+    y_own, w_own = y[calibration], _counted(weights, calibration)
     pools = len(rows) if design.unseen is None else len(design.unseen)
     counts = _cuts(_ROUNDS)
     means = np.empty((len(counts), pools, len(y_own)))
@@ -157,6 +162,12 @@ def fit_trees(
             bar.show(completed=number + 1)
     mean, spread = (int(counts[cut]) for cut in _best(means, spreads, y_own, w_own))
     return BoostedTrees.of([member.first(mean, spread) for member in grown])
+
+
+def _counted(weights: Array | None, rows: Labels) -> Array | None:
+    """Weights of some rows in a score; None, all alike, if there are none above 0."""
+    found = None if weights is None else weights[rows]
+    return found if found is not None and found.any() else None
 
 
 def _cuts(rounds: int) -> Labels:
@@ -332,10 +343,11 @@ class Blend:
         if len(kept) > 1 and targets is not None:
             everyone = tuple(range(designs[0].pool_size))
             pools = self.pools(predicted, [own.weights(everyone) for own in designs])
+            counted = _counted(weights, rows)
             shares, factors = weigh(
                 pools,
                 torch.from_numpy(targets[rows]),
-                None if weights is None else torch.from_numpy(weights[rows]),
+                None if counted is None else torch.from_numpy(counted),
             )
             kept = [place for place in kept if shares[place] > 0]
             self.families = tuple(self.families[place] for place in kept)

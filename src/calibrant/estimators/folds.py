@@ -29,8 +29,11 @@ Labels = npt.NDArray[np.int64]
 #: One label or moment for each row, of any type that can be compared.
 Column = Any
 
-# A fold with more than this share of the rows, or twice its part, leaves too few.
-_LARGEST_FOLD = 0.75
+# A fold leaves too few rows if it holds more than the second share of them, or more
+# than both twice its part and the first share.
+_LARGE_FOLD, _LARGEST_FOLD = 0.4, 0.75
+# Groups that begin in fewer moments are cut as if there were no time.
+_FEWEST_STRETCHES = 5
 # A correlation that is both large enough to matter and far from chance.
 _LEAST_CORRELATION, _LEAST_ERRORS, _FEWEST_PAIRS = 0.15, 5.0, 49
 
@@ -188,19 +191,21 @@ class Blocks:
     def folds(self, count: int, random: np.random.Generator) -> Labels:
         """Cut all rows into folds of about equal size; the fold of each row.
 
-        With a time they are stretches of it, and fewer if a block is too long; groups
-        that begin in too few moments for that are cut as if there were no time.
+        There are at most as many folds as blocks: 7 groups make 7 folds, whatever the
+        count. With a time they are stretches of it, at most as many as moments, and
+        fewer if a block is too long; groups that begin in too few moments for that (in
+        4 or fewer, or in fewer than the count) are cut as if there were no time.
         """
         n = len(self.labels)
-        if self._begin_together(np.arange(n), count):
+        if self._begin_together(np.arange(n), min(count, _FEWEST_STRETCHES)):
             return Blocks(self.labels).folds(count, random)
         block, sizes = self._in_order(np.arange(n), random)
-        if len(sizes) < count:
+        if len(sizes) < 2:
             raise InputError(
-                f"{count} folds need at least as many rows that differ (or groups, or "
-                f"moments), and there are {len(sizes)}. Lower folds (folds=2), "
-                'bring more rows, or use recalibrate_on="held_out".'
+                "folds need at least two rows that differ (or groups, or moments), "
+                f"and there are {len(sizes)}. Bring more."
             )
+        count = min(count, len(sizes))
         if self.time is not None:
             middles = np.cumsum(sizes) - sizes / 2
             stretch = (middles * count / n).astype(np.int64)
@@ -353,7 +358,7 @@ def design_for(
             np.flatnonzero(fold_of_row == (fold + 1) % count) for fold in range(count)
         ]
     largest = 1 - min(map(len, rows)) / len(everything)
-    if largest > min(_LARGEST_FOLD, 2 / folds):
+    if largest > min(_LARGEST_FOLD, max(_LARGE_FOLD, 2 / folds)):
         warnings.warn(
             f"one fold holds {largest:.0%} of the rows, because groups or equal "
             "features are not cut: the members that learn without it see little. Use "

@@ -79,9 +79,10 @@ def export_onnx(
     Parameters
     ----------
     model
-        Fitted, with a named network, transform and recalibrator, ``head="gaussian"``,
-        and a ``distribution`` other than ``"mixture"``. Bounds must have mass of their
-        own (targets that stand on them) or be None.
+        Fitted with ``learners=["network"]``, a named network, transform and
+        recalibrator, ``head="gaussian"``, and a ``distribution`` other than
+        ``"mixture"``. Bounds must have mass of their own (targets that stand on them)
+        or be None.
     path
         Where; folders are made, and a file that is there is replaced. It appears only
         when it is complete.
@@ -97,7 +98,9 @@ def export_onnx(
     --------
     >>> import onnxruntime, tempfile
     >>> X = np.linspace(0, 1, 40)[:, None]
-    >>> model = CalibratedRegressor(epochs=2, folds=2, random_state=0).fit(X, X[:, 0])
+    >>> model = CalibratedRegressor(
+    ...     learners=["network"], epochs=2, folds=2, random_state=0
+    ... ).fit(X, X[:, 0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = export_onnx(model, folder + "/model.onnx", levels=(0.1, 0.9))
     ...     session = onnxruntime.InferenceSession(path)

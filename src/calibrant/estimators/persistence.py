@@ -238,7 +238,7 @@ def _is_number(value: Json, most: float = sys.float_info.max) -> bool:
 _RULES: Mapping[str, Callable[[Json, Json], bool]] = {
     "parameters": lambda value, _: isinstance(value, dict),
     "features": _is_count,
-    "networks": lambda value, _: value == 0 or _is_count(value),
+    "networks": lambda value, _: type(value) is int and value >= 0,
     "shares": lambda value, _: (
         all(_is_number(share, 1) for share in value) and abs(sum(value) - 1) < 1e-9
     ),
@@ -318,11 +318,12 @@ def restored(
     # What does not fit to parts that were passed is not the folder's fault.
     with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
         families: list[Networks | BoostedTrees] = []
-        center = np.zeros(state["features"])
+        # A row that takes no memory, however many features were forged.
+        center = np.broadcast_to(0.0, (1, state["features"]))
         if state["networks"]:
             own = {n: v for n, v in arrays.items() if not n.startswith("trees.")}
             networks = _members(own, model.architecture(), state)
-            families, center = [networks], networks.inputs[0]
+            families, center = [networks], networks.inputs[0][np.newaxis]
         if any(name.startswith("trees.") for name in arrays):
             families.append(_trees(arrays, state["features"]))
         if len(families) != len(state["shares"]):
@@ -342,7 +343,7 @@ def restored(
             blend, found["recalibrator"], last, _restored(state["values"])
         )
         # One row is tried, at the center.
-        row = model.model_.distribution(center[np.newaxis])
+        row = model.model_.distribution(center)
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
         if not (low <= middle <= high and middle.isfinite()):
             raise InputError(

@@ -45,7 +45,7 @@ from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import History, Recipe
+from calibrant.training import History, InterruptedWarning, Recipe
 from calibrant.training.distributed import (
     fingerprint_of,
     join_team,
@@ -181,7 +181,8 @@ class CalibratedRegressor(DistributionRegressor):
         no member learns from), ``"train"`` (the paper's, too narrow), or None.
         ``"auto"`` is ``"out_of_fold"`` up to 20,000 rows and ``"held_out"`` beyond.
     folds
-        Of each partition of ``"out_of_fold"``, for trees at most 5.
+        Of each partition of ``"out_of_fold"``, for trees at most 5. There are at most
+        as many as rows that differ, or groups.
     epochs
         Passes over the rows at most. ``"auto"``: 120, for members that learn from more
         than 50,000 rows fewer in proportion, and at least 24.
@@ -201,7 +202,8 @@ class CalibratedRegressor(DistributionRegressor):
         every batch. All call ``fit`` with the same rows and get the same model, that of
         one process to rounding, but for dropout masks and batch normalization of your
         own modules. The first one's seed counts; it alone shows progress and calls
-        callbacks. If one ends or hangs, the others raise ``LostRankError``.
+        callbacks. If one ends or hangs, the others raise ``LostRankError``. Networks
+        are trained alone, without trees.
     random_state
         With the same number the same model, bit for bit on the same machine.
     options
@@ -237,12 +239,12 @@ class CalibratedRegressor(DistributionRegressor):
     strength_, strength_path_
         Strength of the model, and the sweep of ``"auto"``, a ``StrengthPath``.
     history_
-        Curves of the training, a list of ``History``.
+        Curves of the networks' training, a list of ``History``; empty for trees alone.
     fitted_parameters_
         All settings that it was fitted with, the options among them.
     plan_
-        How many networks were trained and what the map learned from, in words. A
-        loaded model has none.
+        How many networks and tree models were trained, with which weights they are
+        blended and what the map learned from, in words. A loaded model has none.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -507,7 +509,9 @@ class CalibratedRegressor(DistributionRegressor):
                 raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
         if "boosting" in learners and not interrupted:
-            own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # said of the networks'
+                own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
             try:
                 trees = fit_trees(
                     table.x,
@@ -521,7 +525,13 @@ class CalibratedRegressor(DistributionRegressor):
             except KeyboardInterrupt:
                 if not families:
                     raise
-                interrupted = True  # the networks are whole
+                interrupted = histories[-1].interrupted = True
+                warnings.warn(
+                    "training was interrupted while trees were grown; the networks "
+                    "alone are kept.",
+                    InterruptedWarning,
+                    stacklevel=2,
+                )
             else:
                 families, designs = [*families, trees], [*designs, own]
         members = blend(*families)

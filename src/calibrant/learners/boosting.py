@@ -81,6 +81,18 @@ class Forest:
             )
         )
 
+    @classmethod
+    def constant(cls, leaves: int) -> Self:
+        """Make one tree without decisions, whose value is 0."""
+        shape = (1, leaves - 1)
+        return cls(
+            feature=np.zeros(shape, np.int64),
+            threshold=np.full(shape, np.inf),
+            left=np.zeros(shape, np.uint64),
+            right=np.zeros(shape, np.uint64),
+            value=np.zeros((1, leaves)),
+        )
+
     def part(self, trees: slice) -> "Forest":
         """Return some of the trees."""
         return Forest(*(getattr(self, field.name)[trees] for field in fields(self)))
@@ -107,25 +119,23 @@ class Forest:
             inside = (starts > begin) & (starts < begin + _TREES)
             cuts = np.concatenate([[0], starts[inside] - begin])
             segment = int(np.searchsorted(starts, begin, "right")) - 1
-            tables = trees._tables(x.shape[1])
+            tables = trees._tables()
             for row in range(0, len(x), _ROWS):
                 values = trees._values(x[row : row + _ROWS], tables)
                 sums = np.add.reduceat(values, cuts, axis=1)
                 found[row : row + _ROWS, segment : segment + len(cuts)] += sums
         return found
 
-    def _tables(self, features: int) -> list[tuple[int, Array, Any]]:
+    def _tables(self) -> list[tuple[int, Array, Any]]:
         """For each feature that decides: thresholds, and leaves by their number below.
 
         Row b of the second array, ``(thresholds + 1, trees)``, are the leaves that are
         left to a row whose feature exceeds b thresholds.
         """
         tree = np.broadcast_to(np.arange(len(self))[:, None], self.feature.shape)
-        tables = []
-        for feature in range(features):
-            own = (self.feature == feature) & (self.threshold < np.inf)
-            if not own.any():
-                continue
+        tables, decides = [], self.threshold < np.inf
+        for feature in np.unique(self.feature[decides]).tolist():
+            own = decides & (self.feature == feature)
             thresholds, rank = np.unique(self.threshold[own], return_inverse=True)
             shape = (len(thresholds) + 1, len(self))
             exceeded, others = np.full((2, *shape), ~np.uint64(0))
@@ -319,10 +329,8 @@ def grow(
     import lightgbm
 
     center, scale = float(np.average(y, weights=weights)), float(y.std()) or 1.0
-    objective = _Objective(weights, strength, spread_rounds)
-    settings = {
-        # A plain function: LightGBM copies whatever else it is given.
-        "objective": lambda raw, data: objective(raw, data),
+    settings: dict[str, Any] = {
+        "objective": "none",
         "num_class": 2,
         "learning_rate": learning_rate,
         "num_leaves": leaves,
@@ -338,12 +346,22 @@ def grow(
         "force_row_wise": True,
         "verbose": -1,
     }
-    data = lightgbm.Dataset(x, (y - center) / scale, params={"verbose": -1})
+    target = (y - center) / scale
+    data = lightgbm.Dataset(x, target, params=dict(settings)).construct()
+    if not any(data.feature_num_bin(feature) for feature in range(x.shape[1])):
+        # No feature tells rows apart, and LightGBM would give up.
+        alone = Forest.constant(leaves)
+        spread = math.sqrt(np.average(np.square(target), weights=weights))
+        logarithm = np.array([math.log(max(spread, _LEAST_SPREAD))])
+        return BoostedNormal(alone, alone, logarithm, center, scale)
+    objective = _Objective(weights, strength, spread_rounds)
+    # A plain function: LightGBM copies whatever else it is given.
+    settings["objective"] = lambda raw, data: objective(raw, data)
     booster = lightgbm.train(settings, data, num_boost_round=rounds)
-    mean, spread = _of_text(booster.model_to_string(), 2, leaves)
+    means, spreads = _of_text(booster.model_to_string(), 2, leaves)
     return BoostedNormal(
-        mean=mean,
-        spread=spread.part(slice(spread_rounds)),
+        mean=means,
+        spread=spreads.part(slice(spread_rounds)),
         intercepts=np.array(objective.intercepts[:spread_rounds]),
         center=center,
         scale=scale,

@@ -29,7 +29,7 @@ __all__ = [
 
 Content = str | bytes | Callable[[Path], None]
 #: Training that takes a moment; what is learned does not matter here.
-TINY = "--epochs 1 --members 1 --hidden 4 --test 0"
+TINY = "--learners network --epochs 1 --members 1 --hidden 4 --test 0"
 
 
 @dataclass(frozen=True, kw_only=True)

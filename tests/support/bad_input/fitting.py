@@ -222,11 +222,6 @@ _COLUMNS = (
         "--group zone",
     ),
     _option(
-        "--group with three groups",
-        "--group zone",
-        "--set folds=2",
-    ),
-    _option(
         "one column dropped and used",
         "--drop zone --categorical zone",
         "either dropped or used",

@@ -274,7 +274,7 @@ STRANGERS = (
     ),
     _case(
         "forged: ten thousand members",
-        forged(_set(_D, _R, "members", to=10**4)),
+        forged(_set(_D, _R, "networks", to=10**4)),
         "of shape",
     ),
     _case(
@@ -295,17 +295,17 @@ STRANGERS = (
     ),
     _case(
         "forged: a number of members that is no whole one",
-        forged(_set(_D, _R, "members", to=2.0)),
-        "members",
+        forged(_set(_D, _R, "networks", to=2.0)),
+        "networks",
     ),
     _case(
         "forged: a number of members that is true",
-        forged(_set(_D, _R, "members", to=True)),
-        "members",
+        forged(_set(_D, _R, "networks", to=True)),
+        "networks",
     ),
     _case(
         "forged: a disagreement below 0",
-        forged(_set(_D, _R, "disagreement", to=-1.0)),
+        forged(_set(_D, _R, "disagreement", to=[-1.0])),
         "disagreement",
     ),
     _case(
