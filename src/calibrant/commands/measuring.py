@@ -3,8 +3,8 @@
 import os
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from numbers import Real
 from pathlib import Path
