@@ -69,7 +69,7 @@ quick: $(READY) ## The tests that train nothing
 	$(BIN)/pytest --numprocesses 2 --dist worksteal -m "not slow and not heavy"
 
 test-heavy: $(READY) ## Runs that are killed again and again, also on a cluster
-	$(BIN)/pytest tests/benchmark -m heavy --numprocesses 2 $(GROUP)
+	$(BIN)/pytest tests/paper -m heavy --numprocesses 2 $(GROUP)
 
 test-peers: $(PEERS_READY) ## Other libraries as oracles
 	$(BIN)/pytest tests/peers $(GROUP)
