@@ -79,8 +79,8 @@ ROOMS = (
     Room(
         "estimators",
         "Estimators",
-        "Regressors for scikit-learn whose predictions are laws, and how they are "
-        "saved, read and exported. To begin with: "
+        "Regressors for scikit-learn whose predictions are distributions, and how "
+        "they are saved, read and exported. To begin with: "
         "[with scikit-learn](../quick_start_scikit_learn.md).",
         ("calibrant.estimators",),
         first=("CalibratedRegressor", "recalibrate", "RecalibratedRegressor", "load"),
@@ -89,8 +89,8 @@ ROOMS = (
     Room(
         "regularizers",
         "Regularizers",
-        "Distances of PIT values from the uniform law, and the modules that add one to "
-        "a training loss. To begin with: [with PyTorch](../quick_start_pytorch.md).",
+        "Distances of PIT values from the uniform distribution, and the modules that "
+        "add one to a training loss. To begin with: [with PyTorch](../quick_start_pytorch.md).",
         ("calibrant.regularizers",),
         ("REGULARIZERS",),
         first=("QuantileRegularizer", "ConditionalRegularizer", "cumulative_kl"),
@@ -105,7 +105,7 @@ ROOMS = (
     Room(
         "distributions",
         "Distributions",
-        "Laws of many rows at once. All of them offer what "
+        "Distributions of many rows at once. All of them offer what "
         "[AbstractDistribution][calibrant.distributions.base.AbstractDistribution] "
         "shows: `cdf`, `quantile`, `interval`, `log_prob`, `crps`, `sample` and more. "
         "What stands in no table is imported from `calibrant.distributions`.",
@@ -125,7 +125,7 @@ ROOMS = (
     Room(
         "recalibrators",
         "Recalibrators",
-        "Corrections of predicted laws, learned on held-out rows.",
+        "Corrections of predicted distributions, learned on held-out rows.",
         ("calibrant.recalibration",),
         ("RECALIBRATORS",),
         ("calibrant.recalibration.from_json",),
@@ -143,8 +143,8 @@ ROOMS = (
     Room(
         "networks",
         "Networks and training",
-        "Networks that predict a law, heads that turn numbers into one, and the loop "
-        'that trains them. Boosted trees are `learners=["boosting"]` of '
+        "Networks that predict a distribution, heads that turn numbers into one, and "
+        'the loop that trains them. Boosted trees are `learners=["boosting"]` of '
         "`CalibratedRegressor`; see [theory](../theory.md#pool-then-calibrate).",
         ("calibrant.learners", "calibrant.training"),
         ("NETWORKS", "HEADS", "SCHEDULES"),
@@ -180,6 +180,14 @@ ROOMS = (
         first=("fit_table", "predict_table", "evaluate_table", "recalibrate_table"),
     ),
     Room(
+        "paper",
+        "Reproduction of the paper",
+        "`calibrant reproduce` in Python: plans, the ledger of finished cells, "
+        "verdicts and the report. Everything here is imported from `calibrant.paper`.",
+        ("calibrant.paper",),
+        first=("reproduce", "report", "Reproduction", "profile", "Plan"),
+    ),
+    Room(
         "contracts",
         "Contracts and errors",
         "What a part of your own must offer, see [parts of your own](../extending.md), "
@@ -206,7 +214,7 @@ def stub_names(package: str) -> Iterator[str]:
     folder = PACKAGE.joinpath(*package.split(".")[1:])
     for node in ast.parse((folder / "__init__.pyi").read_text("utf-8")).body:
         if isinstance(node, ast.ImportFrom) and node.level == 1:
-            yield from (f"{package}.{node.module}.{each.name}" for each in node.names)
+            yield from (f"{package}.{node.module}.{alias.name}" for alias in node.names)
 
 
 def all_names() -> Names:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from calibrant import CalibratedRegressor, InputError, load
 from calibrant.estimators import networks
 from calibrant.estimators.folds import Blocks, Design, design_for
-from calibrant.training import TrainingData
+from calibrant.training import InterruptedWarning, TrainingData
 
 Array = npt.NDArray[np.float64]
 Make = Callable[..., CalibratedRegressor]
@@ -223,7 +223,7 @@ def test_trees_keep_strength_0(cheap: Make, monkeypatch: pytest.MonkeyPatch) -> 
         {"regularize_on": "train"},
         {"regularize_on": "train", "regularizer": "pit_entropy", "strength": -1},
     ):
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.warns(InterruptedWarning), pytest.raises(KeyboardInterrupt):
             cheap(**both | changes).fit(x, y)
     assert strengths == [0.0, 20.0, 0.0]
 

@@ -1,5 +1,6 @@
 """Bad input gives a clear error, strange input a finite model."""
 
+import math
 import re
 import warnings
 from collections.abc import Callable
@@ -103,7 +104,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"bins": -1}, "bins must be a whole number from 0"),
     ({"bins": 4.0}, "bins must be a whole number"),
     ({"strength": "much"}, r'strength must be a number or "auto", got .much'),
-    ({"strength": -1}, "strength must be finite and at least 0"),
+    ({"strength": math.nan}, "strength must be finite"),
     ({"strength": "auto", "strength_grid": ()}, r"strength_grid must be a list"),
     ({"strength": "auto", "strength_rule": "best"}, "strength_rule"),
     ({"network": "transformer"}, "no network is called 'transformer'"),

@@ -206,7 +206,9 @@ class TestOwnParts:
             torch.asinh, torch.sinh, lambda y: -torch.hypot(y, torch.ones_like(y)).log()
         )
         model = cheap(target_transform=cube, epochs=1).fit(*shares)
-        with pytest.raises(InputError, match="cannot be stored, because code is not"):
+        with pytest.raises(
+            InputError, match="functions cannot be stored"
+        ):
             model.save(tmp_path / "cube")
         assert not (tmp_path / "cube").exists()
 
@@ -271,7 +273,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "names-of-numbers": (lambda s: s.update(feature_names=[1, 2]), "'feature_names'"),
     "names-of-text": (lambda s: s.update(feature_names="ab"), "'feature_names'"),
     "strength-of-text": (lambda s: s.update(strength="x"), "'strength'"),
-    "strength-below-0": (lambda s: s.update(strength=-1.0), "'strength'"),
     "no-strength": (lambda s: s.update(strength=None), "'strength'"),
     "empty-history": (lambda s: s.update(history=[{}]), "'history'"),
     "history-of-text": (
