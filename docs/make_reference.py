@@ -90,7 +90,8 @@ ROOMS = (
         "regularizers",
         "Regularizers",
         "Distances of PIT values from the uniform distribution, and the modules that "
-        "add one to a training loss. To begin with: [with PyTorch](../quick_start_pytorch.md).",
+        "add one to a training loss. To begin with: "
+        "[with PyTorch](../quick_start_pytorch.md).",
         ("calibrant.regularizers",),
         ("REGULARIZERS",),
         first=("QuantileRegularizer", "ConditionalRegularizer", "cumulative_kl"),

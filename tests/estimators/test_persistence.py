@@ -206,9 +206,7 @@ class TestOwnParts:
             torch.asinh, torch.sinh, lambda y: -torch.hypot(y, torch.ones_like(y)).log()
         )
         model = cheap(target_transform=cube, epochs=1).fit(*shares)
-        with pytest.raises(
-            InputError, match="functions cannot be stored"
-        ):
+        with pytest.raises(InputError, match="functions cannot be stored"):
             model.save(tmp_path / "cube")
         assert not (tmp_path / "cube").exists()
 
