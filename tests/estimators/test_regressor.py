@@ -693,3 +693,18 @@ def test_the_plan_says_what_was_chosen(settings: dict[str, Any], words: str) -> 
 def test_epochs_by_size(rows: int, expected: int) -> None:
     assert CalibratedRegressor().recipe(0.0, rows).epochs == expected
     assert CalibratedRegressor(epochs=7).recipe(0.0, rows).epochs == 7
+
+
+def test_head_and_layers_by_size(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("calibrant.estimators.regressor._MOST_FOLDED", 59)
+    model = CalibratedRegressor(epochs=2, random_state=0).fit(X, Y)
+    assert model.plan_.startswith("4 networks (head gaussian_mixture); map")
+    assert model.fitted_parameters_["hidden"] == (128, 128)
+    assert (model.head, model.hidden) == ("auto", "auto")
+    again = load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+    few = CalibratedRegressor(epochs=2, random_state=0).fit(X[:50], Y[:50])
+    assert few.fitted_parameters_["head"] == "gaussian"
+    assert few.fitted_parameters_["hidden"] == (64, 64)

@@ -424,8 +424,12 @@ def fit(
         str, typer.Option(help="deep_ensemble or mc_dropout.", rich_help_panel=_MODEL)
     ] = "deep_ensemble",
     hidden: Annotated[
-        str, typer.Option(help="Units of the hidden layers.", rich_help_panel=_MODEL)
-    ] = "64,64",
+        str,
+        typer.Option(
+            help="Units of the hidden layers, e.g. 64,64; auto chooses by the rows.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto",
     members: Annotated[
         int,
         typer.Option(
@@ -570,7 +574,9 @@ def _number(text: str, option: str, kind: type[int] | type[float]) -> float | st
     raise InputError(f"{option} takes {what} or auto, got {text!r}.")
 
 
-def _units(text: str) -> tuple[int, ...]:
+def _units(text: str) -> tuple[int, ...] | str:
+    if text == "auto":
+        return text
     try:
         return tuple(int(units) for units in text.split(","))
     except ValueError:

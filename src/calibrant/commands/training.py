@@ -510,7 +510,7 @@ def _how_made(
         "command": command,
         "changed": {
             name: repr(value)
-            for name, value in regressor.fitted_parameters_.items()
+            for name, value in regressor.settings().items()
             if name != "random_state" and repr(value) != repr(default[name])
         },
         # None for trees alone.

@@ -136,7 +136,8 @@ class CalibratedRegressor(DistributionRegressor):
     learners
         Families of members: ``"network"``, ``"boosting"`` (trees that LightGBM grows,
         with a mean and a spread), or both. Trees join from 100 rows on, with the
-        normal head and ``distribution="pooled"``, where a map has unseen rows.
+        normal head (so by default up to 20,000 rows) and ``distribution="pooled"``,
+        where a map has unseen rows.
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
@@ -145,9 +146,12 @@ class CalibratedRegressor(DistributionRegressor):
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
         so that ``members * folds`` are trained. As many tree models have not seen it.
     hidden
-        Units of each hidden layer.
+        Units of each hidden layer. ``"auto"``: (64, 64) up to 20,000 rows, (128, 128)
+        beyond.
     head
         A name from ``HEADS``, or an object: the family of each member's distribution.
+        ``"auto"``: ``"gaussian"`` up to 20,000 rows. More rows can tell several modes
+        apart, so beyond it is ``"gaussian_mixture"``.
     bins
         Of a piecewise-linear encoding that the first layer sees beside each feature, at
         most 1024 for all of them; 0 for none.
@@ -286,8 +290,8 @@ class CalibratedRegressor(DistributionRegressor):
         learners: Sequence[str] = ("network", "boosting"),
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
         members: int = 4,
-        hidden: Sequence[int] = (64, 64),
-        head: str | Head = "gaussian",
+        hidden: Sequence[int] | Literal["auto"] = "auto",
+        head: str | Head = "auto",
         bins: int = 16,
         distribution: Literal["pooled", "mixture", "moment_matched"] = "pooled",
         target_transform: str | TargetTransform | None = None,
@@ -367,6 +371,7 @@ class CalibratedRegressor(DistributionRegressor):
             network=network,
             members=5 if ensemble else 1,
             hidden=(128, 128),
+            head="gaussian",
             bins=0,
             distribution="moment_matched",
             loss="nll",
@@ -463,7 +468,7 @@ class CalibratedRegressor(DistributionRegressor):
         strategy = self._strategy(len(table.y))
         apart = settings["regularize_on"] == "held_out" and self.strength != 0
         design = self._design(table, strategy, seed, apart=apart)
-        architecture = self.architecture()
+        architecture = self.architecture(len(table.y))
         transform, cut = architecture.fitted_transform(table.y), table.bounds
         cut = None if table.on_bounds else cut
 
@@ -560,7 +565,9 @@ class CalibratedRegressor(DistributionRegressor):
             bounds=table.bounds if table.on_bounds else None,
             values=_few_values(table) if settings["round_targets"] else None,
         )
-        self.fitted_parameters_ = settings
+        rows = len(table.y)
+        chosen_by_size = {"hidden": self._hidden(rows), "head": self._head(rows)}
+        self.fitted_parameters_ = settings | chosen_by_size
         if interrupted:
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
@@ -578,7 +585,8 @@ class CalibratedRegressor(DistributionRegressor):
                 not len(design.calibration) or (design.unseen is None and learned)
             ),
             "they predict normal distributions, and head or distribution ask for "
-            "others": self.head != "gaussian" or self.distribution != "pooled",
+            "others": self._head(len(table.y)) != "gaussian"
+            or self.distribution != "pooled",
             "distributed=True trains networks alone": self.distributed,
         }
         reason = next((text for text, holds in reasons.items() if holds), "")
@@ -746,7 +754,10 @@ class CalibratedRegressor(DistributionRegressor):
                 named and set(learners) <= {"network", "boosting"},
                 'be a list of "network" and "boosting"',
             ),
-            "hidden": (_is_list(self.hidden, Integral), "be whole numbers, as (64,)"),
+            "hidden": (
+                self.hidden == "auto" or _is_list(self.hidden, Integral),
+                'be whole numbers, as (64,), or "auto"',
+            ),
             "strength": (
                 strength == "auto" or isinstance(strength, Real),
                 'be a number or "auto"',
@@ -764,7 +775,7 @@ class CalibratedRegressor(DistributionRegressor):
             if not fits:
                 raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
         find_part(self.network, NETWORKS, name="network")
-        find_part(self.head, HEADS, name="head")
+        find_part(self._head(0), HEADS, name="head")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
@@ -805,18 +816,30 @@ class CalibratedRegressor(DistributionRegressor):
             return "beta" if rows < _FEWEST_SMOOTH else "smooth"
         return self.recalibrator
 
-    def architecture(self) -> Architecture:
-        """Return what is trained."""
+    def _head(self, rows: int) -> Any:  # noqa: ANN401
+        """Return the head for so many rows."""
+        if isinstance(self.head, str) and self.head == "auto":
+            return "gaussian" if rows <= _MOST_FOLDED else "gaussian_mixture"
+        return self.head
+
+    def _hidden(self, rows: int) -> tuple[int, ...]:
+        """Return the hidden layers for so many rows."""
+        if self.hidden == "auto":
+            return (64, 64) if rows <= _MOST_FOLDED else (128, 128)
+        return tuple(self.hidden)
+
+    def architecture(self, rows: int = 0) -> Architecture:
+        """Return what is trained, on a table of so many rows."""
         settings = self.settings()
         options: dict[str, Any] = {}
         if isinstance(self.network, str):
-            options["hidden"] = tuple(self.hidden)
+            options["hidden"] = self._hidden(rows)
         if self.network == "mc_dropout":
             options |= {name: settings[name] for name in ("dropout", "passes")}
         return Architecture(
             self.network,
             options,
-            head=self.head,
+            head=self._head(rows),
             floor=settings["spread_floor"],
             distribution=self.distribution,
             transform=self.target_transform,
@@ -844,6 +867,8 @@ def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: 
     for family, share in zip(members.families, members.shares, strict=True):
         kind = "network" if isinstance(family, Networks) else "boosted-tree model"
         name = f"{len(family):,} {kind}{'s' if len(family) > 1 else ''}"
+        if isinstance(family, Networks) and family.architecture.head != "gaussian":
+            name += f" (head {family.architecture.head})"
         names.append(f"{name} (weight {share:g})" if share < 1 else name)
     trained, kind = " and ".join(names), "that were held out"
     if designs.unseen is not None:
