@@ -20,6 +20,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -39,6 +40,7 @@ from bench._tables import (
 from bench.summary import Results
 from calibrant import CalibratedRegressor, Empirical, Gaussian, QuantileTable
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.estimators.families import Designs
 
 Predict = Callable[[Array], AbstractDistribution]
 Fit = Callable[[Array, Array, int], Predict]
@@ -46,7 +48,14 @@ Fit = Callable[[Array, Array, int], Predict]
 #: The default with a part taken away or changed.
 ARMS: dict[str, dict[str, Any]] = {
     "no encoding": {"bins": 0},
+    "networks": {"learners": ("network",)},
+    "trees": {"learners": ("boosting",)},
     "no map": {"recalibrator": None},
+    "no rounding": {"options": {"round_targets": False}},
+    "strength 1": {"strength": 1.0},
+    "recalibration training": {"regularizer": "pit_entropy", "strength": -1.0},
+    "held-out 5": {"strength": 5.0, "options": {"regularize_on": "held_out"}},
+    "held-out 20": {"strength": 20.0, "options": {"regularize_on": "held_out"}},
 }
 _HELD_OUT = 0.2
 _TWENTIETHS = np.arange(1, 20) / 20
@@ -62,6 +71,13 @@ def default(x: Array, y: Array, seed: int, **options: Any) -> Predict:  # noqa: 
 
 def _arm(options: dict[str, Any]) -> Fit:
     return lambda x, y, seed: default(x, y, seed, **options)
+
+
+def no_pool_factor(x: Array, y: Array, seed: int) -> Predict:
+    """The default, with the map of pools as small as those that were measured."""
+    plain = property(lambda designs: 1 / designs.pool_size)
+    with mock.patch.object(Designs, "inverse_size", plain):
+        return default(x, y, seed)
 
 
 def plain_ensemble(x: Array, y: Array, seed: int) -> Predict:
@@ -240,6 +256,7 @@ class Method(NamedTuple):
 METHODS = {
     "default": Method(default),
     **{name: Method(_arm(options)) for name, options in ARMS.items()},
+    "no pool factor": Method(no_pool_factor),
     "plain ensemble": Method(plain_ensemble),
     "catboost conformal": Method(catboost_conformal, "catboost"),
     "5 x catboost, variance": Method(catboost_variance, "catboost"),

@@ -35,7 +35,7 @@ def cell(data: str, method: str, seed: int, crps: float, **more: float) -> dict:
 def test_every_table_has_its_splits_and_every_method_its_place() -> None:
     assert len(SPLITS) == 15
     assert set(BUNDLED) == set(SPLITS) - set(PACKAGES)
-    arms = {"default", *bench_default.ARMS}
+    arms = {"default", "no pool factor", *bench_default.ARMS}
     assert {*arms, *PEERS, *OTHERS} - {"calibrant 0.1"} == set(bench_default.METHODS)
     for data in ("diabetes", *BUNDLED):
         assert SPLITS[data] == (10 if len(load_table(data).y) < 4000 else 3)

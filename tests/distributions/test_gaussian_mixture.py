@@ -129,3 +129,11 @@ def test_crps_is_the_plain_energy_form(
 def test_refuses_weights_with_the_fix(weights: list[float], message: str) -> None:
     with pytest.raises(InputError, match=message):
         GaussianMixture(MEANS, STDDEVS, weights)
+
+
+def test_probabilities_are_at_most_one_whatever_the_rounding() -> None:
+    random = torch.Generator().manual_seed(0)
+    weights = torch.randn(12, 2000, generator=random).softmax(0)
+    mixture = GaussianMixture(torch.zeros(12, 2000), torch.ones(12, 2000), weights)
+    assert mixture.cdf(torch.full((2000,), 40.0)).max() == 1
+    assert mixture.pit(torch.full((2000,), -40.0)).survival.max() == 1

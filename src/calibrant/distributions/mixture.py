@@ -158,7 +158,8 @@ class GaussianMixture(FromBothTails):
         means, stddevs, weights = self._against(value)
         z = standardized(value - means, stddevs)
         cdf, survival = (weights * normal_cdf(side) for side in (z, -z))
-        return cdf.sum(0), survival.sum(0)
+        # Weights sum to 1 up to rounding, and a probability is at most 1.
+        return cdf.sum(0).clamp_max(1.0), survival.sum(0).clamp_max(1.0)
 
     def _pit(self, value: Tensor) -> PitValues:
         means, stddevs, weights = self._against(value)
