@@ -59,6 +59,15 @@ def test_plain_pytorch(run: Run) -> None:
     assert abs(regularized - 90) < abs(base - 90)
 
 
+def test_held_out_rows_widen_an_overfitted_spread(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    torch.set_default_dtype(torch.float32)
+    runpy.run_path(str(ROOT / "examples" / "train_held_out.py"), run_name="__main__")
+    base, regularized = coverages(capsys.readouterr().out)
+    assert base + 5 < regularized < 90
+
+
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec.:FutureWarning")
 @pytest.mark.parametrize("name", ["lightning", "accelerate", "skorch"])
 def test_training_in_the_stack_of(name: str, run: Run) -> None:
