@@ -315,7 +315,7 @@ def test_the_model_has_the_defaults_of_the_estimator() -> None:
     for name in ("network", "members", "recalibrator", "epochs", "target_transform"):
         assert options[name] == getattr(default, name)
     assert float(options["strength"]) == default.strength
-    assert options["hidden"] == ",".join(map(str, default.hidden))
+    assert options["hidden"] == default.hidden == "auto"
     assert options["learners"] == ",".join(default.learners)
 
 

@@ -94,7 +94,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"folds": 1}, "folds must be a whole number from 2 to 10000, got 1"),
     ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
-    ({"hidden": 16}, r"hidden must be whole numbers, as \(64,\), got 16"),
+    ({"hidden": 16}, r'numbers, as \(64,\), or "auto", got 16'),
     ({"hidden": (0,)}, "hidden"),
     (
         {"distribution": "normal"},

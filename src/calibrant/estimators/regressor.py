@@ -755,7 +755,7 @@ class CalibratedRegressor(DistributionRegressor):
                 'be a list of "network" and "boosting"',
             ),
             "hidden": (
-                self.hidden == "auto" or _is_list(self.hidden, Integral),
+                _is_auto(self.hidden) or _is_list(self.hidden, Integral),
                 'be whole numbers, as (64,), or "auto"',
             ),
             "strength": (
@@ -812,19 +812,19 @@ class CalibratedRegressor(DistributionRegressor):
 
     def _recalibrator(self, rows: int) -> Any:  # noqa: ANN401
         """Return the recalibrator for so many calibration rows."""
-        if isinstance(self.recalibrator, str) and self.recalibrator == "auto":
+        if _is_auto(self.recalibrator):
             return "beta" if rows < _FEWEST_SMOOTH else "smooth"
         return self.recalibrator
 
     def _head(self, rows: int) -> Any:  # noqa: ANN401
         """Return the head for so many rows."""
-        if isinstance(self.head, str) and self.head == "auto":
+        if _is_auto(self.head):
             return "gaussian" if rows <= _MOST_FOLDED else "gaussian_mixture"
         return self.head
 
     def _hidden(self, rows: int) -> tuple[int, ...]:
         """Return the hidden layers for so many rows."""
-        if self.hidden == "auto":
+        if isinstance(self.hidden, str):
             return (64, 64) if rows <= _MOST_FOLDED else (128, 128)
         return tuple(self.hidden)
 
@@ -900,6 +900,11 @@ def _few_values(table: Table) -> tuple[float, ...] | None:
     most = min(most, high if grid.upper_cap is not None else most)
     kept = values[(values >= least - 1e-9) & (values <= most + 1e-9)]
     return tuple(kept.tolist())
+
+
+def _is_auto(value: Any) -> bool:  # noqa: ANN401
+    """Whether this is left to the estimator; arrays are no text."""
+    return isinstance(value, str) and value == "auto"
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
