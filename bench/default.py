@@ -53,7 +53,11 @@ ARMS: dict[str, dict[str, Any]] = {
     "no map": {"recalibrator": None},
     "no rounding": {"options": {"round_targets": False}},
     "strength 1": {"strength": 1.0},
-    "recalibration training": {"regularizer": "pit_entropy", "strength": -1.0},
+    "recalibration training": {
+        "loss": "nll",
+        "regularizer": "pit_entropy",
+        "strength": -1.0,
+    },
     "held-out 5": {"strength": 5.0, "options": {"regularize_on": "held_out"}},
     "held-out 20": {"strength": 20.0, "options": {"regularize_on": "held_out"}},
 }

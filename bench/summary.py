@@ -32,6 +32,8 @@ BUNDLED = (
 TIMED = "5 x catboost, variance"
 # Test rows for each row to learn from, in splits of 90 and 10 %.
 _OVERLAP = 1 / 9
+# Differences of a smaller p are called clear.
+_CLEAR = 0.05
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,27 @@ class Results:
             rows.append(row)
         return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
+    def ratios(self, methods: Sequence[str], base: str = "default") -> str:
+        """CRPS over that of a method, and calibration error over floor in brackets.
+
+        Both on the splits that the two have; a star marks p < 0.05.
+        """
+        shown = [m for m in methods if m in self.methods]
+        rows = [["data", base, *shown], ["---"] * (2 + len(shown))]
+        for data in self.data:
+            found = [self.compare(data, m, base) for m in shown]
+            if not any(found):
+                continue
+            row = [data.replace("_", " "), f"({self.error_over_floor(data, base):.1f})"]
+            for m, pair in zip(shown, found, strict=True):
+                if pair is None:
+                    row.append("-")
+                    continue
+                error = f"({self.error_over_floor(data, m):.1f})"
+                row.append(f"{pair.ratio:.3f}{'*' * (pair.p < _CLEAR)} {error}")
+            rows.append(row)
+        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
 
 def _corrected_p(differences: Sequence[float]) -> float:
     """Two-sided p of the corrected t-test; 1 for a single split or equal values."""
@@ -213,7 +236,7 @@ def _judged(
     worst = max(found, key=lambda pair: pair.ratio)
     wins = sum(pair.ratio <= 1 for pair in found)
     middle = geometric_mean(pair.ratio for pair in found)
-    clear = [pair.ratio < 1 for pair in found if pair.p < 0.05]
+    clear = [pair.ratio < 1 for pair in found if pair.p < _CLEAR]
     yield (
         f"CRPS of {method} over {rival}: at most 1 on {wins} of {len(found)} tables, "
         f"largest {worst.ratio:.3f} ({worst.data}), geometric mean "

@@ -87,11 +87,14 @@ def default() -> dict[str, str]:
 
     results = Results.read(ROOT / "results/default/cells.jsonl")
     others = (*PEERS, *OTHERS)
-    parts = [method for method in results.methods if method not in others]
+    parts = [name for name in results.methods if name not in ("default", *others)]
+    lines = [f"- {line}" for line in results.summary()]
+    judged = len(results.data)  # after a line for each table
     return {
         "default": results.markdown(["default", *others]),
-        "default parts": results.markdown(parts),
-        "default summary": "\n".join(f"- {line}" for line in results.summary()),
+        "default parts": results.ratios(parts),
+        "default tables": "\n".join(lines[:judged]),
+        "default judged": "\n".join(lines[judged:]),
     }
 
 
