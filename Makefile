@@ -110,7 +110,7 @@ test-release: dist ## Install the wheel in a clean environment and use it
 		--constraint $(CONSTRAINTS) dist/*.whl
 	$(RELEASE)/bin/python -I tools/smoke.py
 
-format: $(READY) ## Mend what can be mended by machine
+format: $(READY) ## Fix what can be fixed by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
