@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibrant import calibration_error, detect_grid, noise_floor
 from calibrant.data import load
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.errors import UnsupportedError
 from calibrant.estimators.folds import linked_rows
+from calibrant.metrics import calibration_error, detect_grid, noise_floor
 from calibrant.metrics.pit import recorded_pit
 
 __all__ = [

@@ -19,8 +19,9 @@ from typing import Any
 
 import torch
 
-from calibrant import CalibratedRegressor, paper_calibration_error
+from calibrant import CalibratedRegressor
 from calibrant.data import DataSet, Split, load, random_splits
+from calibrant.metrics import paper_calibration_error
 from calibrant.paper.grid import Column, Entry, Grid, to_markdown
 from calibrant.paper.tables import short
 

@@ -21,14 +21,8 @@ mpl.use("Agg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
-from calibrant import (
-    Empirical,
-    Gaussian,
-    QuantileRegularizer,
-    calibration_band,
-    calibration_curve,
-    coverage_range,
-)
+from calibrant import Empirical, Gaussian, QuantileRegularizer
+from calibrant.metrics import calibration_band, calibration_curve, coverage_range
 from calibrant.metrics.calibration import calibration_error, expected_calibration_error
 from calibrant.metrics.groups import calibration_by
 from calibrant.plots import (

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import calibrant
 from calibrant.registry import Table
+from calibrant.regularizers import STRENGTHS
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "calibrant"
@@ -75,6 +76,14 @@ class Names:
         self.public.setdefault(path, f"{package}.{name}")
 
 
+def public(module: str) -> tuple[str, ...]:
+    """Return the functions and classes that a module names in ``__all__``."""
+    content = vars(import_module(module))
+    return tuple(
+        f"{module}.{name}" for name in content["__all__"] if callable(content[name])
+    )
+
+
 ROOMS = (
     Room(
         "estimators",
@@ -93,7 +102,7 @@ ROOMS = (
         "add one to a training loss. To begin with: "
         "[with PyTorch](../quick_start_pytorch.md).",
         ("calibrant.regularizers",),
-        ("REGULARIZERS",),
+        ("calibrant.regularizers.REGULARIZERS",),
         first=("QuantileRegularizer", "ConditionalRegularizer", "cumulative_kl"),
     ),
     Room(
@@ -101,7 +110,8 @@ ROOMS = (
         "Sorts",
         "Ascending sorts of the last axis that carry gradients.",
         ("calibrant.sorting",),
-        ("SORTERS",),
+        ("calibrant.sorting.SORTERS",),
+        public("calibrant.sorting"),
     ),
     Room(
         "distributions",
@@ -111,16 +121,18 @@ ROOMS = (
         "shows: `cdf`, `quantile`, `interval`, `log_prob`, `crps`, `sample` and more. "
         "What stands in no table is imported from `calibrant.distributions`.",
         ("calibrant.distributions",),
-        ("DISTRIBUTIONS",),
+        ("calibrant.distributions.DISTRIBUTIONS",),
         first=("AbstractDistribution", "as_distribution"),
     ),
     Room(
         "metrics",
         "Metrics and scorecard",
-        "Numbers that say how far predictions can be trusted. `evaluate` measures all "
-        "of them at once; scores give a number for each row and carry gradients.",
+        "Numbers that say how far predictions can be trusted, imported from "
+        "`calibrant.metrics`. `evaluate` measures all of them at once. Scores, of "
+        "`calibrant.scores`, give a number for each row and carry gradients.",
         ("calibrant.metrics", "calibrant.scores"),
-        ("METRICS", "SCORES"),
+        ("calibrant.metrics.METRICS", "calibrant.scores.SCORES"),
+        public("calibrant.scores"),
         first=("evaluate", "Scorecard", "Comparison", "pit_values"),
     ),
     Room(
@@ -128,7 +140,7 @@ ROOMS = (
         "Recalibrators",
         "Corrections of predicted distributions, learned on held-out rows.",
         ("calibrant.recalibration",),
-        ("RECALIBRATORS",),
+        ("calibrant.recalibration.RECALIBRATORS",),
         ("calibrant.recalibration.from_json",),
         inherited=True,
     ),
@@ -137,8 +149,8 @@ ROOMS = (
         "Target transforms",
         "Increasing maps of targets onto the real line, and back.",
         ("calibrant.transforms",),
-        ("TRANSFORMS",),
-        ("calibrant.transforms.from_functions", "calibrant.transforms.from_json"),
+        ("calibrant.transforms.TRANSFORMS",),
+        public("calibrant.transforms"),
         inherited=True,
     ),
     Room(
@@ -148,7 +160,11 @@ ROOMS = (
         'the loop that trains them. Boosted trees are `learners=["boosting"]` of '
         "`CalibratedRegressor`; see [theory](../theory.md#pool-then-calibrate).",
         ("calibrant.learners", "calibrant.training"),
-        ("NETWORKS", "HEADS", "SCHEDULES"),
+        (
+            "calibrant.learners.NETWORKS",
+            "calibrant.learners.HEADS",
+            "calibrant.training.SCHEDULES",
+        ),
         first=("DeepEnsemble", "MCDropout", "train", "Recipe", "TrainingData"),
     ),
     Room(
@@ -165,11 +181,7 @@ ROOMS = (
         "Plots with their bands under perfect calibration. They need "
         "`calibrant[plots]` and are imported from `calibrant.plots`.",
         ("calibrant.plots",),
-        more=tuple(
-            f"calibrant.plots.{name}"
-            for name in import_module("calibrant.plots").__all__
-            if name.startswith("plot_")
-        ),
+        more=tuple(path for path in public("calibrant.plots") if ".plot_" in path),
     ),
     Room(
         "tables",
@@ -196,16 +208,16 @@ ROOMS = (
         (
             "calibrant.contracts",
             "calibrant.errors",
-            "calibrant._distributed",
             "calibrant._version",
         ),
-        more=tuple(
-            f"calibrant.contracts.{name}"
-            for name in import_module("calibrant.contracts").__all__
+        more=(
+            *public("calibrant.contracts"),
+            "calibrant.errors.LostRankError",
+            "calibrant.errors.StorageError",
         ),
     ),
 )
-_TABLES = {name for room in ROOMS for name in room.tables}
+_TABLES = {path.rsplit(".", 1)[1] for room in ROOMS for path in room.tables}
 # Public, and not a part that a docstring describes; told of elsewhere on its page.
 _PLAIN = {"STRENGTHS", "DATA_SETS", "__version__"}
 
@@ -252,8 +264,9 @@ def is_part(path: str) -> bool:
 
 def listing(table: str, names: Names) -> Iterator[str]:
     """Yield the lines that list the entries of a table."""
-    parts: Table[object] = getattr(calibrant, table)
-    strengths = calibrant.STRENGTHS if table == "REGULARIZERS" else None
+    module, table = table.rsplit(".", 1)
+    parts: Table[object] = getattr(import_module(module), table)
+    strengths = STRENGTHS if table == "REGULARIZERS" else None
     paths = {path.rsplit(".", 1)[1]: path for path in names.public if is_part(path)}
     yield f"## {table}\n"
     if strengths is not None:
@@ -283,9 +296,7 @@ def data_sets() -> Iterator[str]:
 def room_of(path: str) -> Room:
     """Find the page on which a part stands."""
     for room in ROOMS:
-        if path.rsplit(".", 1)[1] in room.tables or path.startswith(
-            tuple(f"{module}." for module in room.modules)
-        ):
+        if path.startswith(tuple(f"{module}." for module in room.modules)):
             return room
     raise SystemExit(f"{path} is public and has no page: see ROOMS in {__file__}.")
 
@@ -311,8 +322,9 @@ def index(names: Names) -> str:
     lines = [
         "# Reference\n",
         f"{NOTE}\n",
-        "Each of these is imported from `calibrant` itself, and loaded on first use; "
-        "the pages of the rooms have more.\n",
+        "Each of these is imported from `calibrant` itself. Everything else comes from "
+        "its package, as `from calibrant.metrics import calibration_error`; the pages "
+        "list it.\n",
         "| name | page | what it is |",
         "|:--|:--|:--|",
     ]
@@ -325,21 +337,12 @@ def index(names: Names) -> str:
         path = paths[name]
         room = room_of(path)
         part = getattr(calibrant, name)
-        if name in _TABLES:
-            first = f"[`{name}`]({room.name}.md#{name.lower()})"
-            text = f"Table of {part.kind}s by name."
-        elif name in _PLAIN:
-            first, text = f"`{name}`", _PLAIN_TEXTS[name]
+        if name in _PLAIN:
+            first, text = f"`{name}`", "Version of the package."
         else:
             first, text = linked(name, path), summary(part)
         lines.append(f"| {first} | [{room.title}]({room.name}.md) | {text} |")
     return "\n".join(lines) + "\n"
-
-
-_PLAIN_TEXTS = {
-    "STRENGTHS": "Default strength of each regularizer by name.",
-    "__version__": "Version of the package.",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:

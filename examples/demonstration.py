@@ -24,12 +24,8 @@ from rich.table import Table
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from calibrant import (
-    ConditionalRegularizer,
-    QuantileRegularizer,
-    calibration_error,
-    expected_calibration_error,
-)
+from calibrant import ConditionalRegularizer, QuantileRegularizer
+from calibrant.metrics import calibration_error, expected_calibration_error
 
 TRAIN_ROWS, TEST_ROWS, FEATURES = 500, 2000, 6
 BATCH = 250

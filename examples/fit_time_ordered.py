@@ -8,7 +8,8 @@ import warnings
 
 import numpy as np
 
-from calibrant import CalibratedRegressor, SerialDependenceWarning
+from calibrant import CalibratedRegressor
+from calibrant.estimators import SerialDependenceWarning
 
 
 def main() -> None:

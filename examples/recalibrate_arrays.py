@@ -5,7 +5,8 @@ Run it with ``python examples/recalibrate_arrays.py``.
 
 import numpy as np
 
-from calibrant import calibration_error, evaluate
+from calibrant import evaluate
+from calibrant.metrics import calibration_error
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.maps import SmoothRecalibrator
 

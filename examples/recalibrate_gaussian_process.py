@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 
-from calibrant import calibration_error, evaluate
+from calibrant import evaluate
+from calibrant.metrics import calibration_error
 from calibrant.recalibration.maps import EmpiricalRecalibrator
 
 rng = np.random.default_rng(0)

@@ -7,7 +7,8 @@ import sys
 
 import numpy as np
 
-from calibrant import calibration_error, evaluate
+from calibrant import evaluate
+from calibrant.metrics import calibration_error
 from calibrant.recalibration.maps import EmpiricalRecalibrator
 
 try:

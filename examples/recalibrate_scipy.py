@@ -6,7 +6,8 @@ Run it with ``python examples/recalibrate_scipy.py``.
 import numpy as np
 from scipy import stats
 
-from calibrant import calibration_error, evaluate
+from calibrant import evaluate
+from calibrant.metrics import calibration_error
 from calibrant.recalibration import from_json
 from calibrant.recalibration.maps import SmoothRecalibrator
 

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.distributions import Normal
 
-from calibrant import QuantileRegularizer, SmoothRecalibrator, evaluate
+from calibrant import QuantileRegularizer, evaluate
+from calibrant.recalibration import SmoothRecalibrator
 
 
 def normal(raw: Tensor) -> Normal:

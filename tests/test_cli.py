@@ -5,18 +5,15 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from calibrant import (
-    DISTRIBUTIONS,
-    HEADS,
-    METRICS,
-    NETWORKS,
-    RECALIBRATORS,
-    REGULARIZERS,
-    SCORES,
-    SORTERS,
-    __version__,
-)
+from calibrant import __version__
 from calibrant.commands.app import app, main
+from calibrant.distributions import DISTRIBUTIONS
+from calibrant.learners import HEADS, NETWORKS
+from calibrant.metrics import METRICS
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.regularizers import REGULARIZERS
+from calibrant.scores import SCORES
+from calibrant.sorting import SORTERS
 
 run = CliRunner()
 

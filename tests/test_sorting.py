@@ -4,13 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import (
-    InputError,
+from calibrant import InputError, sorting
+from calibrant.sorting import (
     hard_sort,
     network_sort,
     neural_sort,
     soft_sort,
-    sorting,
     stochastic_neural_sort,
 )
 

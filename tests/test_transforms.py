@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor
 
-from calibrant import (
-    BoxCoxTransform,
-    InputError,
-    UnsupportedError,
-    YeoJohnsonTransform,
-)
+from calibrant import InputError, UnsupportedError
 from calibrant.contracts import TargetTransform
-from calibrant.transforms import TRANSFORMS, from_functions, from_json
+from calibrant.transforms import (
+    TRANSFORMS,
+    BoxCoxTransform,
+    YeoJohnsonTransform,
+    from_functions,
+    from_json,
+)
 
 POSITIVE = torch.exp(
     torch.randn(200, dtype=torch.float64, generator=torch.Generator().manual_seed(3))

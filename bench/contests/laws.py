@@ -12,7 +12,8 @@ from torch.distributions import Normal
 
 from bench.contest import Contest, at_least, at_most
 from bench.contests.metrics import predictions
-from calibrant import GaussianMixture, IsotonicRecalibrator
+from calibrant import GaussianMixture
+from calibrant.recalibration import IsotonicRecalibrator
 
 __all__ = ["CONTESTS", "mixture"]
 

@@ -6,14 +6,9 @@ import numpy as np
 import uncertainty_toolbox as toolbox
 
 from bench.contest import Contest, at_least
-from calibrant import (
-    ScaleRecalibrator,
-    Scorecard,
-    evaluate,
-    mean_absolute_calibration_error,
-    pit_values,
-)
-from calibrant.metrics import floors
+from calibrant import Scorecard, evaluate
+from calibrant.metrics import floors, mean_absolute_calibration_error, pit_values
+from calibrant.recalibration import ScaleRecalibrator
 
 __all__ = ["CONTESTS", "first_scorecard", "predictions"]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, distributed
 
 from calibrant._checks import InputError, UnsupportedError, check_rows_last
+from calibrant.errors import LostRankError
 
 __all__ = [
     "Group",
-    "LostRankError",
     "announced",
     "collective",
     "gather_rows",
@@ -26,10 +26,6 @@ Group = Any
 _CONNECTION = ("gloo", "NCCL", "Connection", "TCPStore", "imed out", "timeout")
 # What a rank that failed says instead of its number of rows.
 _FAILED = -1
-
-
-class LostRankError(RuntimeError):
-    """Another process of the training has ended, failed, or fallen behind."""
 
 
 def gathers(wished: bool | None, *, training: bool, group: Group = None) -> bool:

@@ -1,6 +1,12 @@
 """The errors that users meet; nothing heavy, so that every room can raise them."""
 
-__all__ = ["DownloadError", "InputError", "StorageError", "UnsupportedError"]
+__all__ = [
+    "DownloadError",
+    "InputError",
+    "LostRankError",
+    "StorageError",
+    "UnsupportedError",
+]
 
 
 class InputError(ValueError):
@@ -17,3 +23,7 @@ class StorageError(InputError):
 
 class DownloadError(OSError):
     """A download did not succeed. The text says why and what to do."""
+
+
+class LostRankError(RuntimeError):
+    """Another process of the training has ended, failed, or fallen behind."""

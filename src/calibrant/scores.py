@@ -18,6 +18,18 @@ from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.registry import Table
 
+__all__ = [
+    "SCORES",
+    "absolute_error",
+    "beta_nll",
+    "crps",
+    "interval_score",
+    "mean_pinball",
+    "nll",
+    "pinball",
+    "squared_error",
+]
+
 #: Whatever ``as_distribution`` takes: ours, of torch, ``(mean, stddev)``, ...
 Prediction: TypeAlias = object
 Score: TypeAlias = Callable[[Prediction, ArrayLike], Tensor]

@@ -7,6 +7,16 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from calibrant._checks import InputError, as_float_tensor, check_positive
+from calibrant.registry import SORTERS
+
+__all__ = [
+    "SORTERS",
+    "hard_sort",
+    "network_sort",
+    "neural_sort",
+    "soft_sort",
+    "stochastic_neural_sort",
+]
 
 Function = Callable[[Tensor], Tensor]
 #: Entries of a relaxed permutation matrix held at once (64 MiB of float32); above it

@@ -17,8 +17,19 @@ from calibrant._checks import (
     check_positive,
 )
 from calibrant.contracts import TargetTransform
-from calibrant.registry import TRANSFORMS as TRANSFORMS
-from calibrant.registry import StoredPart, part_from_json
+from calibrant.registry import TRANSFORMS, StoredPart, part_from_json
+
+__all__ = [
+    "TRANSFORMS",
+    "BoxCoxTransform",
+    "FunctionTransform",
+    "IdentityTransform",
+    "LogTransform",
+    "LogitTransform",
+    "YeoJohnsonTransform",
+    "from_functions",
+    "from_json",
+]
 
 Function = Callable[[Tensor], Tensor]
 #: Box-Cox: powers beyond are fits to noise, the targets hardly vary for their size.

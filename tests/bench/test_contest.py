@@ -26,9 +26,10 @@ from bench.contest import (
 from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
 from bench.record import Record, listing
-from calibrant import cumulative_kl, neural_sort
 from calibrant.learners.ensembles import DeepEnsemble
 from calibrant.learners.mlp import GaussianHead
+from calibrant.regularizers import cumulative_kl
+from calibrant.sorting import neural_sort
 
 
 def contest(goal: Goal, mine: float, theirs: float, **changes: object) -> Contest:

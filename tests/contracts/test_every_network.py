@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import HEADS, NETWORKS, Recipe, TrainingData, train
+from calibrant import Recipe, TrainingData, train
 from calibrant.distributions.base import AbstractDistribution
+from calibrant.learners import HEADS, NETWORKS
 
 
 @pytest.fixture(params=list(NETWORKS))

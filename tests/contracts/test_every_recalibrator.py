@@ -13,7 +13,6 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from calibrant import (
-    Censored,
     Empirical,
     Gaussian,
     GaussianMixture,
@@ -22,10 +21,9 @@ from calibrant import (
     Mixture,
     QuantileTable,
     StudentT,
-    Transformed,
-    Truncated,
 )
 from calibrant._checks import pit_from_cdf
+from calibrant.distributions import Censored, Transformed, Truncated
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration import RECALIBRATORS, from_json
 from calibrant.transforms import TRANSFORMS

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
-from calibrant import REGULARIZERS, SORTERS, STRENGTHS, Gaussian, InputError
+from calibrant import Gaussian, InputError
 from calibrant.contracts import Regularizer
+from calibrant.regularizers import REGULARIZERS, STRENGTHS
+from calibrant.sorting import SORTERS
 
 
 def sorts(name: str) -> bool:

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import SORTERS, InputError
+from calibrant import InputError
 from calibrant.contracts import Sorter
+from calibrant.sorting import SORTERS
 
 
 @pytest.fixture(params=list(SORTERS))

@@ -9,21 +9,21 @@ import pytest
 import torch
 from scipy import stats
 
-from calibrant import (
-    TRANSFORMS,
+from calibrant import Gaussian, InputError, Mixture
+from calibrant.distributions import (
+    AbstractDistribution,
     Censored,
-    Gaussian,
-    InputError,
-    Mixture,
+    Empirical,
+    QuantileTable,
     Recalibrated,
     Transformed,
     Truncated,
-    pit_values,
 )
-from calibrant.distributions import AbstractDistribution, Empirical, QuantileTable
 from calibrant.distributions.conversion import rescaled
+from calibrant.metrics import pit_values
 from calibrant.metrics.pit import GriddedTargetWarning
 from calibrant.recalibration.maps import BetaMap
+from calibrant.transforms import TRANSFORMS
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
 PREDICTIVE = Censored(Gaussian(MEAN, 1.0), -0.5, 2.0)

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import InputError, calibration_error, noise_floor
+from calibrant import InputError
 from calibrant.distributions import Gaussian, GaussianMixture, Recalibrated, Rounded
+from calibrant.metrics import calibration_error, noise_floor
 from calibrant.metrics.pit import TargetGrid, pit_values
 from calibrant.recalibration.maps import BetaMap
 

@@ -9,21 +9,18 @@ import torch
 from scipy import stats
 
 from calibrant import (
-    TRANSFORMS,
     Empirical,
     Gaussian,
     GaussianMixture,
     Laplace,
     QuantileTable,
-    Recalibrated,
     StudentT,
-    Transformed,
-    Truncated,
     UnsupportedError,
 )
+from calibrant.distributions import Recalibrated, Transformed, Truncated
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration.maps import BetaMap
-from calibrant.transforms import from_functions
+from calibrant.transforms import TRANSFORMS, from_functions
 
 MEAN = torch.tensor([0.0, 1.0, -3.0], dtype=torch.float64)
 SCALE = torch.tensor([1.0, 0.5, 0.1], dtype=torch.float64)

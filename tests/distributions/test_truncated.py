@@ -14,12 +14,11 @@ from calibrant import (
     InputError,
     Laplace,
     QuantileTable,
-    Recalibrated,
     StudentT,
-    Truncated,
     UnsupportedError,
     as_distribution,
 )
+from calibrant.distributions import Recalibrated, Truncated
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration.maps import BetaMap
 

@@ -1,15 +1,38 @@
 """The reference names every public part; pages made by scripts are up to date."""
 
 import runpy
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import calibrant
-from calibrant.registry import Table
+from calibrant.distributions import DISTRIBUTIONS
+from calibrant.learners import HEADS, NETWORKS
+from calibrant.metrics import METRICS
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.regularizers import REGULARIZERS
+from calibrant.scores import SCORES
+from calibrant.sorting import SORTERS
+from calibrant.transforms import TRANSFORMS
 
 DOCS = Path(__file__).parents[2] / "docs"
+ROOMS = (
+    *("commands", "distributions", "estimators", "learners", "metrics"),
+    *("recalibration", "regularizers", "training"),
+)
+TABLES = {
+    "DISTRIBUTIONS": DISTRIBUTIONS,
+    "HEADS": HEADS,
+    "METRICS": METRICS,
+    "NETWORKS": NETWORKS,
+    "RECALIBRATORS": RECALIBRATORS,
+    "REGULARIZERS": REGULARIZERS,
+    "SCORES": SCORES,
+    "SORTERS": SORTERS,
+    "TRANSFORMS": TRANSFORMS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -32,13 +55,14 @@ def test_every_public_name_is_on_a_page() -> None:
     index = (DOCS / "reference" / "index.md").read_text("utf-8")
     for name in calibrant.__all__:
         assert f"`{name}`" in index, name
-        part = getattr(calibrant, name)
-        if isinstance(part, Table):
-            assert f"## {name}\n" in pages, name
-            for entry in part:
-                assert f"`{entry}`" in pages, f"{name}[{entry!r}]"
-        elif callable(part):
-            assert f".{name}\n" in pages, name
+    for package in (calibrant, *(import_module(f"calibrant.{room}") for room in ROOMS)):
+        for name in package.__all__:
+            if callable(getattr(package, name)):
+                assert f".{name}\n" in pages, name
+    for name, table in TABLES.items():
+        assert f"## {name}\n" in pages, name
+        for entry in table:
+            assert f"`{entry}`" in pages, f"{name}[{entry!r}]"
 
 
 def test_a_part_without_a_page_is_noticed(script: dict[str, Any]) -> None:

@@ -14,11 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-from calibrant import (
-    ConditionalRegularizer,
-    QuantileRegularizer,
-    expected_calibration_error,
-)
+from calibrant import ConditionalRegularizer, QuantileRegularizer
+from calibrant.metrics import expected_calibration_error
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "demonstration.py"
 SEEDS = range(4)

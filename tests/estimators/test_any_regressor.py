@@ -39,14 +39,13 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from calibrant import (
-    ConformalInterval,
     Gaussian,
     InputError,
     QuantileTable,
-    Recalibrated,
     RecalibratedRegressor,
     recalibrate,
 )
+from calibrant.distributions import Recalibrated
 from calibrant.estimators.any_regressor import (
     _as_rows,
     _feature_codes,
@@ -54,6 +53,7 @@ from calibrant.estimators.any_regressor import (
 )
 from calibrant.estimators.base import Table
 from calibrant.estimators.folds import Blocks, SerialDependenceWarning
+from calibrant.recalibration import ConformalInterval
 from last_line import assert_calibrated
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "recalibrate_estimators.py"

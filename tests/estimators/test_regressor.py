@@ -16,7 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 from torch import Tensor, nn
 
-from calibrant import CalibratedRegressor, Censored, InputError, load
+from calibrant import CalibratedRegressor, InputError, load
+from calibrant.distributions import Censored
 from calibrant.distributions.normal import Gaussian
 from calibrant.estimators.folds import Design, design_for
 from calibrant.estimators.pool import cross_fitted

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrant import CalibratedRegressor, Gaussian, Rounded, UnsupportedError, load
+from calibrant import CalibratedRegressor, Gaussian, UnsupportedError, load
+from calibrant.distributions import Rounded
 from calibrant.estimators.onnx import export_onnx
 
 

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant import Gaussian, cumulative_kl
+from calibrant import Gaussian
 from calibrant.learners import boosting
 from calibrant.learners.boosting import Forest, grow, spread_of
+from calibrant.regularizers import cumulative_kl
 
 lightgbm = pytest.importorskip("lightgbm")
 

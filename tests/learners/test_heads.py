@@ -7,13 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from calibrant import (
-    HEADS,
-    GaussianHead,
-    GaussianMixtureHead,
-    InputError,
-)
+from calibrant import InputError
 from calibrant.contracts import Head
+from calibrant.learners import HEADS, GaussianHead, GaussianMixtureHead
 
 
 def test_gaussian_of_the_paper() -> None:

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calibrant import Gaussian, InputError, PitValues
+from calibrant import Gaussian, InputError
 from calibrant._checks import pit_from_cdf
+from calibrant.contracts import PitValues
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.calibration import (
     _level_places,

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from calibrant import network_sort
+from calibrant.sorting import network_sort
 
 diffsort = pytest.importorskip("diffsort")
 

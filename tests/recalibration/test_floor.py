@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import Gaussian, calibration_error, floor_after_recalibration
+from calibrant import Gaussian
+from calibrant.metrics import calibration_error, floor_after_recalibration
 from calibrant.recalibration import RECALIBRATORS
 
 Draw = Callable[[int, torch.Generator], tuple[Gaussian, Tensor]]

@@ -4,13 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import (
-    ConditionalRegularizer,
-    Gaussian,
-    InputError,
-    QuantileRegularizer,
-    cumulative_kl,
-)
+from calibrant import ConditionalRegularizer, Gaussian, InputError, QuantileRegularizer
+from calibrant.regularizers import cumulative_kl
 
 
 def by_hand(pit: Tensor, key: Tensor, groups: int) -> float:

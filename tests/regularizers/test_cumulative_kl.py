@@ -11,12 +11,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 from torch import Tensor
 
-from calibrant import (
-    Gaussian,
-    QuantileRegularizer,
-    cumulative_kl,
-    expected_cumulative_kl,
-)
+from calibrant import Gaussian, QuantileRegularizer
+from calibrant.regularizers import cumulative_kl, expected_cumulative_kl
 
 unit_interval = arrays(
     np.float64, st.integers(1, 40), elements=st.floats(0, 1, allow_subnormal=True)

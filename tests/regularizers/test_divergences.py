@@ -11,11 +11,10 @@ from scipy.special import digamma, expit
 from scipy.stats import beta, logistic
 from torch import Tensor
 
-from calibrant import (
-    ConditionalRegularizer,
-    Gaussian,
-    InputError,
-    QuantileRegularizer,
+from calibrant import ConditionalRegularizer, Gaussian, InputError, QuantileRegularizer
+from calibrant._checks import pit_from_cdf
+from calibrant.contracts import Regularizer
+from calibrant.regularizers import (
     beta_kernel_entropy,
     cramer_von_mises,
     cumulative_kl,
@@ -26,8 +25,6 @@ from calibrant import (
     quantile_distance,
     spacing_entropy,
 )
-from calibrant._checks import pit_from_cdf
-from calibrant.contracts import Regularizer
 from calibrant.regularizers.divergences import expected_cramer_von_mises
 
 DRAWS = 4000

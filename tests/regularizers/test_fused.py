@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor, nn
 from torch.distributions import Laplace, LogNormal, Normal
 
-from calibrant import Gaussian, QuantileRegularizer, cumulative_kl
+from calibrant import Gaussian, QuantileRegularizer
+from calibrant.regularizers import cumulative_kl
 from calibrant.regularizers.module import gaussian_cumulative_kl
 
 #: Quarters tie often and are exact, the others leave the density, and then float32.

@@ -14,17 +14,15 @@ from torch.distributions import (
 )
 
 from calibrant import (
-    REGULARIZERS,
     Empirical,
     Gaussian,
     GaussianMixture,
     InputError,
     QuantileRegularizer,
     as_distribution,
-    cramer_von_mises,
-    cumulative_kl,
-    neural_sort,
 )
+from calibrant.regularizers import REGULARIZERS, cramer_von_mises, cumulative_kl
+from calibrant.sorting import neural_sort
 
 
 @pytest.fixture

@@ -3,12 +3,8 @@
 import torch
 from torch.distributions import Gamma, Normal
 
-from calibrant import (
-    Empirical,
-    Gaussian,
-    calibration_error,
-    expected_calibration_error,
-)
+from calibrant import Empirical, Gaussian
+from calibrant.metrics import calibration_error, expected_calibration_error
 
 
 def test_complete_calibration_holds_for_the_true_distribution_only(

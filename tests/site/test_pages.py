@@ -12,9 +12,20 @@ from pathlib import Path
 import pytest
 import torch
 
-import calibrant
-from calibrant.registry import Table
+from calibrant.distributions import DISTRIBUTIONS
+from calibrant.learners import HEADS, NETWORKS
+from calibrant.metrics import METRICS
+from calibrant.recalibration import RECALIBRATORS
+from calibrant.registry import SORTERS
+from calibrant.regularizers import REGULARIZERS
+from calibrant.scores import SCORES
+from calibrant.transforms import TRANSFORMS
 from last_line import assert_calibrated
+
+TABLES = (
+    *(DISTRIBUTIONS, HEADS, METRICS, NETWORKS, RECALIBRATORS),
+    *(REGULARIZERS, SCORES, SORTERS, TRANSFORMS),
+)
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -59,8 +70,7 @@ def _as_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     torch.set_default_dtype(torch.float32)  # the fixture of all tests sets it back
-    parts = [getattr(calibrant, name) for name in calibrant.__all__]
-    tables = [(part, set(part)) for part in parts if isinstance(part, Table)]
+    tables = [(table, set(table)) for table in TABLES]
     yield
     for table, names in tables:  # a page may have added parts of its own
         for name in set(table) - names:

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from calibrant import DeepEnsemble, History, Recipe, TrainingData, train
+from calibrant import DeepEnsemble, Recipe, TrainingData, train
+from calibrant.training import History
 
 
 def seeded(seed: int = 0) -> torch.Generator:

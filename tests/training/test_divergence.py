@@ -7,7 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import REGULARIZERS, SORTERS, DivergedError, InputError
+from calibrant import InputError
+from calibrant.regularizers import REGULARIZERS
+from calibrant.sorting import SORTERS
+from calibrant.training import DivergedError
 
 
 class Linear(nn.Module):

@@ -7,12 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import (
-    EpochState,
-    InterruptedWarning,
-    calibration_error,
-    nll,
-)
+from calibrant.metrics import calibration_error
+from calibrant.scores import nll
+from calibrant.training import EpochState, InterruptedWarning
 from calibrant.training.loop import _calibration_error, _padded
 
 

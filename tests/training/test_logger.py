@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from calibrant import CalibratedRegressor, EpochLogger
+from calibrant import CalibratedRegressor
+from calibrant.training import EpochLogger
 
 X = np.random.default_rng(0).normal(size=(60, 2))
 Y = X[:, 0] + np.random.default_rng(1).normal(size=60)

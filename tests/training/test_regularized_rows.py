@@ -5,7 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from calibrant import InputError, TrainingData, cumulative_kl
+from calibrant import InputError, TrainingData
+from calibrant.regularizers import cumulative_kl
 from calibrant.training import Recipe
 from calibrant.training.loop import Trainer
 

@@ -8,15 +8,10 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from calibrant import (
-    SCHEDULES,
-    Gaussian,
-    InputError,
-    Recipe,
-    beta_nll,
-    cumulative_kl,
-    nll,
-)
+from calibrant import Gaussian, InputError, Recipe
+from calibrant.regularizers import cumulative_kl
+from calibrant.scores import beta_nll, nll
+from calibrant.training import SCHEDULES
 from calibrant.training.loop import Trainer
 
 

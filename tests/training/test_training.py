@@ -8,17 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import (
-    HEADS,
-    DeepEnsemble,
-    Gaussian,
-    MCDropout,
-    Recipe,
-    TrainingData,
-    calibration_error,
-    train,
-)
+from calibrant import DeepEnsemble, Gaussian, MCDropout, Recipe, TrainingData, train
+from calibrant.learners import HEADS
 from calibrant.learners.mlp import StandardizedInputs
+from calibrant.metrics import calibration_error
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "dropout", "module"])

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from enum import StrEnum
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -30,6 +31,18 @@ class Kind(StrEnum):
     SCORES = "scores"
 
 
+_MODULES = {
+    Kind.SORTERS: "calibrant.registry",
+    Kind.REGULARIZERS: "calibrant.regularizers",
+    Kind.DISTRIBUTIONS: "calibrant.distributions",
+    Kind.NETWORKS: "calibrant.learners",
+    Kind.HEADS: "calibrant.learners",
+    Kind.RECALIBRATORS: "calibrant.recalibration",
+    Kind.METRICS: "calibrant.metrics",
+    Kind.SCORES: "calibrant.scores",
+}
+
+
 def methods(
     kind: Annotated[Kind, typer.Argument(help="What to list.")] = Kind.ALL,
     json: JsonOption = False,
@@ -38,11 +51,9 @@ def methods(
 
     Example: calibrant methods regularizers
     """
-    import calibrant
-
     console = Console(json, quiet=False, verbose=False)
     found = {
-        part.value: _summaries(getattr(calibrant, part.name))
+        part.value: _summaries(getattr(import_module(_MODULES[part]), part.name))
         for part in Kind
         if part is not Kind.ALL and kind in (Kind.ALL, part)
     }

@@ -2,21 +2,14 @@
 
 To add one: one class in ``ensembles.py``, one line in ``NETWORKS``. A head turns the
 last layer's numbers into a distribution: one class in ``mlp.py``, one line in
-``HEADS``.
+``HEADS``. Public names stand in ``__init__.pyi`` and load on first use.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
 from calibrant.registry import Table
 
-if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
-    from collections.abc import Callable
-
-    from calibrant.contracts import Head, Network
-
-__all__ = ["HEADS", "NETWORKS"]
-
-HEADS: "Table[Callable[..., Head]]" = Table(
+HEADS = Table(
     "head",
     {
         "gaussian": f"{__name__}.mlp:GaussianHead",
@@ -26,10 +19,12 @@ HEADS: "Table[Callable[..., Head]]" = Table(
     },
 )
 
-NETWORKS: "Table[Callable[..., Network]]" = Table(
+NETWORKS = Table(
     "network",
     {
         "deep_ensemble": f"{__name__}.ensembles:DeepEnsemble",
         "mc_dropout": f"{__name__}.ensembles:MCDropout",
     },
 )
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

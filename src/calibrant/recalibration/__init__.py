@@ -1,20 +1,19 @@
 """Corrections of predictive distributions, learned on held-out rows.
 
-To add one: a class here, a line in ``RECALIBRATORS``.
+To add one: a class here, a line in ``RECALIBRATORS``. Public names stand in
+``__init__.pyi`` and load on first use.
 """
 
 from typing import TYPE_CHECKING
 
+import lazy_loader
+
 from calibrant.registry import Table, part_from_json
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
-    from collections.abc import Callable
-
     from calibrant.contracts import Recalibrator
 
-__all__ = ["RECALIBRATORS", "from_json"]
-
-RECALIBRATORS: "Table[Callable[..., Recalibrator]]" = Table(
+RECALIBRATORS = Table(
     "recalibrator",
     {
         "isotonic": f"{__name__}.maps:IsotonicRecalibrator",
@@ -25,6 +24,8 @@ RECALIBRATORS: "Table[Callable[..., Recalibrator]]" = Table(
         "conformal_interval": f"{__name__}.conformal:ConformalInterval",
     },
 )
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 
 def from_json(text: str) -> "Recalibrator":

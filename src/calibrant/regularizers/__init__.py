@@ -1,16 +1,12 @@
 """Divergences of PIT values from the uniform distribution, and their modules.
 
 To add one: a function in ``divergences.py``, and one line in ``STRENGTHS``.
+Public names stand in ``__init__.pyi`` and load on first use.
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
 from calibrant.registry import Table
-
-if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
-    from calibrant.contracts import Regularizer
-
-__all__ = ["REGULARIZERS", "STRENGTHS"]
 
 #: The strength that each entry of the table is made for.
 STRENGTHS: dict[str, float] = {
@@ -23,6 +19,8 @@ STRENGTHS: dict[str, float] = {
     "pit_entropy": 1.5,
 }
 
-REGULARIZERS: "Table[Regularizer]" = Table(
+REGULARIZERS = Table(
     "regularizer", {name: f"{__name__}.divergences:{name}" for name in STRENGTHS}
 )
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

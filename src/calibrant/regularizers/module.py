@@ -24,9 +24,9 @@ from calibrant.contracts import PitValues, Regularizer, Sorter
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.normal import Gaussian
-from calibrant.registry import SORTERS
 from calibrant.regularizers import REGULARIZERS, STRENGTHS
 from calibrant.regularizers.divergences import cumulative_kl, survival_factors
+from calibrant.sorting import SORTERS
 
 #: Here z ends, as in every location-scale family; the density underflowed long before.
 _FARTHEST = 1e15

@@ -1,0 +1,11 @@
+from .compare import TableComparison as TableComparison
+from .compare import compare_table as compare_table
+from .evaluate import TableEvaluation as TableEvaluation
+from .evaluate import evaluate_table as evaluate_table
+from .fit import TableFit as TableFit
+from .fit import fit_table as fit_table
+from .predict import TablePrediction as TablePrediction
+from .predict import predict_table as predict_table
+from .recalibrate import TableRecalibration as TableRecalibration
+from .recalibrate import recalibrate_table as recalibrate_table
+from .table_model import TableModel as TableModel

@@ -1,0 +1,15 @@
+import collections.abc as _abc
+
+import calibrant.contracts as _contracts
+import calibrant.registry as _registry
+
+from .ensembles import DeepEnsemble as DeepEnsemble
+from .ensembles import MCDropout as MCDropout
+from .mlp import GaussianHead as GaussianHead
+from .mlp import GaussianMixtureHead as GaussianMixtureHead
+from .mlp import LaplaceHead as LaplaceHead
+from .mlp import MLPStack as MLPStack
+from .mlp import StudentTHead as StudentTHead
+
+HEADS: _registry.Table[_abc.Callable[..., _contracts.Head]]
+NETWORKS: _registry.Table[_abc.Callable[..., _contracts.Network]]

@@ -1,0 +1,16 @@
+import collections.abc as _abc
+
+import calibrant.contracts as _contracts
+import calibrant.registry as _registry
+
+from .conformal import ConformalInterval as ConformalInterval
+from .conformal import ConformalPrediction as ConformalPrediction
+from .maps import BetaRecalibrator as BetaRecalibrator
+from .maps import EmpiricalRecalibrator as EmpiricalRecalibrator
+from .maps import IsotonicRecalibrator as IsotonicRecalibrator
+from .maps import SmoothRecalibrator as SmoothRecalibrator
+from .scale import ScaleRecalibrator as ScaleRecalibrator
+
+RECALIBRATORS: _registry.Table[_abc.Callable[..., _contracts.Recalibrator]]
+
+def from_json(text: str) -> _contracts.Recalibrator: ...
