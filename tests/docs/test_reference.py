@@ -15,6 +15,7 @@ from calibrant.recalibration import RECALIBRATORS
 from calibrant.regularizers import REGULARIZERS
 from calibrant.scores import SCORES
 from calibrant.sorting import SORTERS
+from calibrant.training import SCHEDULES
 from calibrant.transforms import TRANSFORMS
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -29,6 +30,7 @@ TABLES = {
     "NETWORKS": NETWORKS,
     "RECALIBRATORS": RECALIBRATORS,
     "REGULARIZERS": REGULARIZERS,
+    "SCHEDULES": SCHEDULES,
     "SCORES": SCORES,
     "SORTERS": SORTERS,
     "TRANSFORMS": TRANSFORMS,

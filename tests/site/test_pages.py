@@ -19,12 +19,13 @@ from calibrant.recalibration import RECALIBRATORS
 from calibrant.registry import SORTERS
 from calibrant.regularizers import REGULARIZERS
 from calibrant.scores import SCORES
+from calibrant.training import SCHEDULES
 from calibrant.transforms import TRANSFORMS
 from last_line import assert_calibrated
 
 TABLES = (
     *(DISTRIBUTIONS, HEADS, METRICS, NETWORKS, RECALIBRATORS),
-    *(REGULARIZERS, SCORES, SORTERS, TRANSFORMS),
+    *(REGULARIZERS, SCHEDULES, SCORES, SORTERS, TRANSFORMS),
 )
 
 ROOT = Path(__file__).parents[2]
