@@ -112,20 +112,20 @@ def of_kind(kind: str) -> Distribution:
     "kind", ["gaussian", "mixture", "constant", "few rows with most variance"]
 )
 @pytest.mark.parametrize("grid", [None, TargetGrid(step=1)], ids=["exact", "rounded"])
-def test_combined_bins_have_the_distribution_of_drawn_rows(
+def test_combined_parts_have_the_distribution_of_drawn_rows(
     kind: str, grid: TargetGrid | None
 ) -> None:
     predictive = of_kind(kind)
     for name, metric in (("ence", ence), ("uce", uce)):
         quick = spread_noise_floors(predictive, torch.zeros(N), grid=grid)[name]
         assert quick.method == "2000 simulated models"
-        slow = predictive_noise_floor(predictive, metric, grid=grid, draws=100, seed=1)
+        slow = predictive_noise_floor(predictive, metric, grid=grid, draws=150, seed=1)
         ordered = [floor.tail.args[0] for floor in (quick, slow)]  # type: ignore[attr-defined]
         # Where one row has most variance, some hundred draws of it leave much noise.
-        tolerance = 0.35 if kind.startswith("few") else 0.1
+        tolerance = 0.35 if kind.startswith("few") else 0.12
         means = [np.mean(values) for values in ordered]
         assert means[0] == pytest.approx(means[1], rel=tolerance)
-        assert ks_2samp(*ordered).statistic < 0.3
+        assert ks_2samp(*ordered).pvalue > 1e-3
 
 
 @pytest.mark.parametrize(("name", "metric"), [("ence", ence), ("uce", uce)])

@@ -25,11 +25,13 @@ from calibrant.scores import Prediction
 __all__ = ["ence", "uce"]
 
 Binning = Literal["count", "width"]
-#: Simulated models for the floors. Of more than so many rows some sets of targets are
-#: drawn, of so many numbers, and their bins are combined to so many models.
+#: Simulated models for the floors, up to so many rows.
 _DRAWS = 200
 _MANY_ROWS = 20_000
-_TARGETS, _FEWEST_SETS, _COMBINATIONS = 2_000_000, 20, 2000
+#: Of more rows two million targets are drawn, at least 20 for each. Parts of each bin
+#: are then combined to so many models.
+_TARGETS, _FEWEST_SETS = 2_000_000, 20
+_PARTS, _COMBINATIONS = 20, 2000
 #: Targets that are drawn at once.
 _VALUES = 5000
 
@@ -189,9 +191,9 @@ def spread_noise_floors(
     computed once. A new target is not one of the samples that were drawn: target and
     samples are put together, and any of them in turn is the target of the others.
 
-    Of more than 20,000 rows 20 to 100 sets of targets are drawn. Bins are independent
-    of each other, so that what one shows goes with what any other shows in another set:
-    2000 such combinations are simulated models, too.
+    Of more than 20,000 rows 20 to 100 sets of targets are drawn. Rows are independent,
+    so that a part of them in one set goes with any other part in another set: each bin
+    is cut into 20 parts, of which 2000 combinations are simulated models, too.
     """
     generator = torch_generator(seed, target.device)
     if isinstance(predictive, Empirical):
@@ -202,23 +204,37 @@ def spread_noise_floors(
         ]
         of_ence, of_uce = (torch.stack(values) for values in zip(*pairs, strict=True))
     else:
-        many = len(target) > _MANY_ROWS
-        sets = max(_FEWEST_SETS, _TARGETS // len(target)) if many else _DRAWS
         variance = variance_of(predictive)
         bins = _spread_bins(variance, variance)
-        errors = islice(_errors(predictive, grid, generator), sets)
-        found = torch.stack([bins.average(error) for error in errors])
-        if many:
-            shape = _COMBINATIONS, found.shape[1]
-            chosen = torch.randint(
-                sets, shape, generator=generator, device=found.device
-            )
-            found = found.gather(0, chosen)
+        errors = _errors(predictive, grid, generator)
+        if len(target) <= _MANY_ROWS:
+            found = torch.stack([bins.average(e) for e in islice(errors, _DRAWS)])
+        else:
+            found = _recombined(bins, errors, generator)
+            if grid is None:  # their mean is known
+                found = (found + bins.variance - found.mean(0)).clamp_min(0)
         of_ence, of_uce = _ence(bins, found), _uce(bins, found)
     return {
         name: floor_from_draws(name, len(target), values.cpu().numpy())
         for name, values in (("ence", of_ence), ("uce", of_uce))
     }
+
+
+def _recombined(
+    bins: _SpreadBins, errors: Iterator[Tensor], generator: torch.Generator
+) -> Tensor:
+    """Mean squared errors of the bins from parts of some sets of targets."""
+    n, size = len(bins.bin_of), bins.size
+    place = torch.arange(n, device=size.device) % _PARTS
+    part, parts = bins.bin_of * _PARTS + place, len(size) * _PARTS
+    sets = max(_FEWEST_SETS, _TARGETS // n)
+    sums = torch.stack(
+        [torch.bincount(part, weights=e, minlength=parts) for e in islice(errors, sets)]
+    )
+    chosen = torch.randint(
+        sets, (_COMBINATIONS, parts), generator=generator, device=size.device
+    )
+    return sums.gather(0, chosen).reshape(_COMBINATIONS, -1, _PARTS).sum(-1) / size
 
 
 def _errors(
