@@ -18,6 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from calibrant._checks import ArrayLike, InputError, find_part
+from calibrant._distributed import (
+    fingerprint_of,
+    join_team,
+    local_device,
+    plain,
+)
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored, Rounded
@@ -46,12 +52,6 @@ from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
 from calibrant.training import History, InterruptedWarning, Recipe
-from calibrant.training.distributed import (
-    fingerprint_of,
-    join_team,
-    local_device,
-    plain,
-)
 from calibrant.transforms import TRANSFORMS
 
 __all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
@@ -857,7 +857,11 @@ class CalibratedRegressor(DistributionRegressor):
             epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
         own = {"score": self.loss, "strength": strength}
         own |= {"batch_size": size, "epochs": epochs}
-        shared = {name: settings[name] for name in Recipe.names() if name in settings}
+        shared = {
+            name: settings[name]
+            for name in Recipe.__dataclass_fields__
+            if name in settings
+        }
         return Recipe(**(shared | own))
 
 
