@@ -18,6 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from calibrant._checks import ArrayLike, InputError, find_part
+from calibrant._distributed import (
+    fingerprint_of,
+    join_team,
+    local_device,
+    plain,
+)
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored, Rounded
@@ -53,12 +59,6 @@ from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
 from calibrant.training import History, InterruptedWarning, Recipe
-from calibrant.training.distributed import (
-    fingerprint_of,
-    join_team,
-    local_device,
-    plain,
-)
 from calibrant.transforms import TRANSFORMS
 
 __all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
@@ -920,7 +920,8 @@ class CalibratedRegressor(DistributionRegressor):
         if self.patience == "auto":
             judged = folded and isinstance(self.network, str)
             own["patience"] = _FOLDED_PATIENCE if judged else _OWN_PATIENCE
-        shared = {name: settings[name] for name in Recipe.names() if name in settings}
+        names = settings.keys() & Recipe.__dataclass_fields__.keys()
+        shared = {name: settings[name] for name in names}
         return Recipe(**(shared | own))
 
 
