@@ -336,7 +336,7 @@ def _or_auto(flag: str, what: str, kind: Callable[[str], Any]) -> Callable[[str]
     return read
 
 
-def _passes(text: str) -> int:
+def _count(text: str) -> int:
     if int(text) < 1:
         raise ValueError(text)
     return int(text)
@@ -369,11 +369,12 @@ _PARAMETERS = {
         ),
     ),
     "members": option(
-        int,
-        "Networks that have not seen a row; members x folds are trained.",
-        default=4,
-        min=1,
+        str,
+        "Networks that have not seen a row (members x folds are trained), or auto: 4, "
+        "and 6 for more than 20,000 rows.",
+        default="auto",
         panel=_MODEL,
+        read=_or_auto("--members", "an integer from 1 on", _count),
     ),
     "strength": option(
         str,
@@ -390,7 +391,7 @@ _PARAMETERS = {
         "Passes at most, or auto: 120, fewer beyond 50,000 rows.",
         default="auto",
         panel=_MODEL,
-        read=_or_auto("--epochs", "an integer from 1 on", _passes),
+        read=_or_auto("--epochs", "an integer from 1 on", _count),
     ),
     "target_transform": option(
         str, "log, box_cox, yeo_johnson or logit.", panel=_MODEL

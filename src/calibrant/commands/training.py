@@ -517,7 +517,7 @@ def _late_error(
     early, late = parts
     small = clone(regressor).set_params(
         learners=("network",),
-        members=min(2, regressor.members),
+        members=2,
         strength=0.0 if regressor.strength == "auto" else regressor.strength,
         recalibrator=None,
         recalibrate_on=None,
