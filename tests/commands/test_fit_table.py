@@ -257,7 +257,7 @@ def test_an_interrupt_among_the_trees_is_noted(monkeypatch: pytest.MonkeyPatch) 
     settings = TINY | {"learners": ("network", "boosting")}
     done = fit_table(homes(200), target="price", test=0, **settings)
     assert done.interrupted
-    assert any("the networks alone are kept" in note for note in done.notes)
+    assert any("what was finished is kept" in note for note in done.notes)
 
 
 def test_csv_and_parquet_give_the_same_model(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.linear_model import BayesianRidge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
 from calibrant.estimators import families
@@ -198,7 +200,7 @@ def test_an_interrupt_among_the_trees_keeps_the_networks(
     x, y = table()
     fitted = model(epochs=2)
     with (
-        pytest.warns(InterruptedWarning, match="networks alone"),
+        pytest.warns(InterruptedWarning, match="after the networks"),
         pytest.raises(KeyboardInterrupt),
     ):
         fitted.fit(x, y)
@@ -231,7 +233,53 @@ def test_a_large_group_is_warned_of_once() -> None:
     assert "2 boosted-tree models" in fitted.plan_
 
 
-@pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3])
+@pytest.mark.parametrize(("error", "grown"), [(0.01, 3), (3.0, 6)])
+def test_trees_that_cannot_help_are_not_grown_further(
+    monkeypatch: pytest.MonkeyPatch, error: float, grown: int
+) -> None:
+    count, real = 0, families.grow
+
+    def counted(*given: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return real(*given, **options)
+
+    monkeypatch.setattr(families, "grow", counted)
+    monkeypatch.setattr(families, "_ROUNDS", 30)
+    x, y = table()
+    random = np.random.default_rng(0)
+    design = design_for(
+        "out_of_fold", Blocks(np.arange(len(y))), members=2, folds=3, random=random
+    )
+    rival = Gaussian(y + error * random.standard_normal(len(y)), np.full(len(y), error))
+    found = fit_trees(x, y, None, design, strength=0.0, seed=0, rival=rival)
+    assert (found is not None) == (grown == 6)
+    assert count == grown
+
+
+@pytest.mark.slow
+def test_a_regressor_is_blended_as_a_family(tmp_path: Path) -> None:
+    x, y = table(300)
+    y = 5 * x[:, 2] + 0.1 * np.random.default_rng(0).standard_normal(len(y))
+    learners = ["network", "boosting", BayesianRidge()]
+    fitted = clone(model(learners=learners, epochs=3)).fit(x, y)
+    assert "clones of BayesianRidge" in fitted.plan_
+    new, _ = table(200, seed=1)
+    assert np.abs(fitted.predict(new) - 5 * new[:, 2]).mean() < 0.1
+    with pytest.raises(InputError, match="BayesianRidge cannot be saved"):
+        fitted.save(tmp_path / "model")
+
+
+@pytest.mark.slow
+def test_a_regressor_that_predicts_no_normal_distribution_is_refused() -> None:
+    inner = model(
+        learners=["network"], epochs=1, head="laplace", distribution="mixture"
+    )
+    with pytest.raises(InputError, match="Use recalibrate"):
+        model(learners=[inner]).fit(*table())
+
+
+@pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3, [BayesianRidge]])
 def test_unknown_learners_are_refused(learners: Any) -> None:
     with pytest.raises(InputError, match=r"learners must be a list"):
         model(learners=learners).fit(*table())

@@ -431,13 +431,13 @@ def fit(
         ),
     ] = "auto",
     members: Annotated[
-        int,
+        str,
         typer.Option(
-            min=1,
-            help="Networks that have not seen a row; members x folds are trained.",
+            help="Networks that have not seen a row (members x folds are trained), or "
+            "auto: 4, and 6 for more than 20,000 rows.",
             rich_help_panel=_MODEL,
         ),
-    ] = 4,
+    ] = "auto",
     strength: Annotated[
         str,
         typer.Option(
@@ -500,7 +500,7 @@ def fit(
         "learners": tuple(name.strip() for name in learners.split(",")),
         "network": network,
         "hidden": _units(hidden),
-        "members": members,
+        "members": _number(members, "--members", int),
         "strength": _number(strength, "--strength", float),
         "recalibrator": None if recalibrator == "none" else recalibrator,
         "epochs": _number(epochs, "--epochs", int),

@@ -622,7 +622,7 @@ def _error(
     """RMSE on the late rows of a small model of the early ones."""
     small = clone(regressor).set_params(
         learners=("network",),
-        members=min(2, regressor.members),
+        members=2,
         strength=0.0 if regressor.strength == "auto" else regressor.strength,
         recalibrator=None,
         recalibrate_on=None,

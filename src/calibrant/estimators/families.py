@@ -1,7 +1,7 @@
 """Families of members, and the one distribution that is made of them all."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from calibrant.contracts import TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Transformed, Truncated
 from calibrant.distributions.normal import Gaussian
+from calibrant.estimators.any_regressor import member_fit
+from calibrant.estimators.base import Table
 from calibrant.estimators.folds import Design
 from calibrant.estimators.networks import Networks
 from calibrant.estimators.pool import (
@@ -34,7 +36,15 @@ from calibrant.learners.boosting import (
 )
 from calibrant.metrics.pit import TargetGrid
 
-__all__ = ["Blend", "BoostedTrees", "Designs", "fit_trees"]
+__all__ = [
+    "Blend",
+    "BoostedTrees",
+    "Clones",
+    "Designs",
+    "Family",
+    "fit_clones",
+    "fit_trees",
+]
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -85,6 +95,43 @@ class BoostedTrees:
         return [Gaussian(torch.from_numpy(mean.T), torch.from_numpy(spread.T))]
 
 
+@dataclass(eq=False)
+class Clones:
+    """Members that are clones of somebody's regressor; they cannot be saved."""
+
+    name: str
+    members: Sequence[Callable[[Array], AbstractDistribution]]
+    disagreement: float | None = None  # see ``usual_disagreement``
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def predict(self, x: Array) -> list[AbstractDistribution]:
+        """Distributions of the target, one of batch shape ``(members, n)``."""
+        predicted = [member(x) for member in self.members]
+        normal = stacked_normal(predicted)
+        if normal is None:
+            raise InputError(
+                f"learners must predict normal distributions to be blended, and "
+                f"{self.name} predicts {type(predicted[0]).__name__}. Use recalibrate."
+            )
+        return [normal]
+
+
+def fit_clones(regressor: Any, table: Table, design: Design) -> Clones:  # noqa: ANN401
+    """Train a clone of a regressor for each member of a design.
+
+    What it predicts beside a mean is that of ``recalibrate``: its own deviation, or the
+    size of its residuals.
+    """
+    fit_member = member_fit(regressor)
+    members = [fit_member(table.part(rows)) for rows in design.rows]
+    return Clones(type(regressor).__name__, members)
+
+
+Family = Networks | BoostedTrees | Clones
+
+
 def fit_trees(
     x: Array,
     y: Array,
@@ -93,9 +140,10 @@ def fit_trees(
     *,
     strength: float,
     seed: int,
+    rival: Gaussian | None = None,
     progress: bool | None = False,
-) -> BoostedTrees:
-    """Grow the trees of all members of a design.
+) -> BoostedTrees | None:
+    """Grow the trees of all members of a design; None if they cannot help a rival.
 
     All members get the numbers of rounds, one for the mean and one for the spread, with
     the best CRPS of the pools of unseen members, whose spread is scaled first: a map
@@ -111,6 +159,9 @@ def fit_trees(
         Of the regularizer.
     seed
         Of the rows and features that each tree is shown.
+    rival
+        Out-of-fold distribution of the calibration rows by another family, which a
+        blend with these trees must improve on: the first partition tells.
     progress
         Show a progress bar; None shows one on a terminal only.
     """
@@ -154,6 +205,9 @@ def fit_trees(
             means[:, place, new], spreads[:, place, new] = found
             if number + 1 == first and first < len(rows):
                 best = _best(means[:, :1], spreads[:, :1], y_own, w_own)
+                own_pool = Gaussian(means[best[0], 0], spreads[best[1], 0])
+                if rival is not None and not _helps(own_pool, rival, y_own, w_own):
+                    return None
                 most = [math.ceil(_ALLOWANCE * counts[cut]) for cut in best]
                 rounds = min(rounds, max(most))
                 spread_rounds = min(spread_rounds, most[1])
@@ -162,6 +216,13 @@ def fit_trees(
             bar.show(completed=number + 1)
     mean, spread = (int(counts[cut]) for cut in _best(means, spreads, y_own, w_own))
     return BoostedTrees.of([member.first(mean, spread) for member in grown])
+
+
+def _helps(trees: Gaussian, rival: Gaussian, y: Array, weights: Array | None) -> bool:
+    """Whether a blend with the trees is better at all than their rival alone."""
+    counted = None if weights is None else torch.from_numpy(weights)
+    shares, _ = weigh([rival, trees], torch.from_numpy(y), counted, least_gain=0.0)
+    return shares[1] > 0
 
 
 def _counted(weights: Array | None, rows: Labels) -> Array | None:
@@ -243,7 +304,7 @@ class Blend:
     spreads are multiplied by factors first, which make them comparable.
     """
 
-    families: tuple[Networks | BoostedTrees, ...]
+    families: tuple[Family, ...]
     distribution_name: str  # what is made of the members of a family
     transform: TargetTransform | None  # of the targets
     bounds: tuple[float, float] | None  # where the distribution is cut
@@ -261,6 +322,11 @@ class Blend:
         """The boosted trees, if there are any."""
         found = [own for own in self.families if isinstance(own, BoostedTrees)]
         return found[0] if found else None
+
+    @property
+    def clones(self) -> list[Clones]:
+        """The families that are clones of somebody's regressors."""
+        return [own for own in self.families if isinstance(own, Clones)]
 
     def distribution(self, x: Array) -> AbstractDistribution:
         """Distribution of the target for features ``(n, d)``."""

@@ -134,7 +134,7 @@ def _check(fitted: Fitted) -> None:
     """Refuse what a file cannot hold."""
     blend, recalibrator = fitted.members, fitted.recalibrator
     members, transform = blend.networks, blend.transform
-    if members is None or blend.trees is not None:
+    if members is None or len(blend.families) > 1:
         raise UnsupportedError(
             "an ONNX file cannot hold boosted trees, which this model has. Fit it with "
             'learners=["network"], or use save() and calibrant.load.'

@@ -127,6 +127,12 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
     names = getattr(model, "feature_names_in_", None)
     path = getattr(model, "strength_path_", None)
     networks = blend.networks
+    if blend.clones:
+        raise InputError(
+            f"a model with clones of {blend.clones[0].name} cannot be saved: what is "
+            'inside of them could only be pickled. Use learners of "network" and '
+            '"boosting", or keep the training script.'
+        )
     return _arrays(networks, blend.trees), {
         "parameters": _plain(model.fitted_parameters_),
         "features": model.n_features_in_,

@@ -59,8 +59,8 @@ _MOST_POOLS = 12
 _DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
 # A disagreement below this share of the members' own variance is rounding.
 _LEAST_RATIO = 1e-9
-# Shares of the second of two families that are tried, by how much their blend must
-# improve on the better one, and factors of a spread beside that of its mean residual.
+# Shares of another family that are tried, by how much it must improve on those before,
+# and factors of a spread beside that of its mean residual.
 _SHARES, _LEAST_GAIN = (0.25, 0.5, 0.75), 0.01
 _FACTORS = np.geomspace(0.5, 1.5, 17)
 # Beyond this float64 has no tail probability.
@@ -177,13 +177,18 @@ def blended_normal(
 
 
 def weigh(
-    pools: Sequence[Gaussian], y: Tensor, weights: Tensor | None = None
+    pools: Sequence[Gaussian],
+    y: Tensor,
+    weights: Tensor | None = None,
+    *,
+    least_gain: float = _LEAST_GAIN,
 ) -> tuple[list[float], list[float]]:
-    """Choose the shares of two families, and the factors of their spreads.
+    """Choose the shares of families, and the factors of their spreads.
 
     By the CRPS of unseen rows, after spreads were multiplied by their best factors, as
-    a map will do. A blend must improve on the better family by 1 %; otherwise that one
-    has the share 1, and its spread stays as it is.
+    a map will do. The best family is blended with the next best, if that improves on
+    what there is by ``least_gain``, and so on. A family that is left alone has the
+    share 1, and its spread stays as it is.
 
     Parameters
     ----------
@@ -191,6 +196,8 @@ def weigh(
         Out-of-fold distributions of each family, batch shape ``(n,)``.
     y, weights
         Targets of these rows, and their weights in the score if any, shape ``(n,)``.
+    least_gain
+        Share of the CRPS that another family must save.
 
     Examples
     --------
@@ -211,16 +218,20 @@ def weigh(
         return min(zip(scores, factors, strict=True))
 
     alone = [best(pool) for pool in pools]
-    winner = min(range(len(pools)), key=lambda place: alone[place])
+    factors = [factor for _, factor in alone]
+    winner, *others = sorted(range(len(pools)), key=lambda place: alone[place])
     shares = [float(place == winner) for place in range(len(pools))]
-    factors = [1.0] * len(pools)
-    least = (1 - _LEAST_GAIN) * alone[winner][0]
-    for second in _SHARES:
-        tried, own = [1 - second, second], [factor for _, factor in alone]
-        score, _ = best(blended_normal(pools, tried, own))
-        if score < least:
-            least, shares, factors = score, tried, own
-    return shares, factors
+    least = alone[winner][0]
+    for place in others:
+        tried = []
+        for part in _SHARES:
+            mixed = [(1 - part) * own for own in shares]
+            mixed[place] = part
+            tried.append((best(blended_normal(pools, mixed, factors))[0], mixed))
+        score, mixed = min(tried)
+        if score < (1 - least_gain) * least:
+            least, shares = score, mixed
+    return shares, factors if max(shares) < 1 else [1.0] * len(pools)
 
 
 def stacked_normal(members: Sequence[AbstractDistribution]) -> Gaussian | None:

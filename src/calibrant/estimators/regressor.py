@@ -18,6 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from calibrant._checks import ArrayLike, InputError, find_part
+from calibrant._distributed import (
+    fingerprint_of,
+    join_team,
+    local_device,
+    plain,
+)
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored, Rounded
@@ -30,7 +36,14 @@ from calibrant.estimators.base import (
     read_table,
     seed_from,
 )
-from calibrant.estimators.families import Blend, BoostedTrees, Designs, fit_trees
+from calibrant.estimators.families import (
+    Blend,
+    Clones,
+    Designs,
+    Family,
+    fit_clones,
+    fit_trees,
+)
 from calibrant.estimators.folds import (
     Blocks,
     Column,
@@ -46,12 +59,6 @@ from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
 from calibrant.training import History, InterruptedWarning, Recipe
-from calibrant.training.distributed import (
-    fingerprint_of,
-    join_team,
-    local_device,
-    plain,
-)
 from calibrant.transforms import TRANSFORMS
 
 __all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
@@ -72,8 +79,8 @@ OPTIONS: Mapping[str, Any] = {
     "sort": None,
     "conditional": (),
     "adversarial": 0.0,
-    "held_out_share": 0.2,
-    "validation_share": 0.1,
+    "held_out_share": "auto",
+    "validation_share": "auto",
     "round_targets": True,
     "optimizer": "adam",
     "schedule": "cosine",
@@ -81,6 +88,13 @@ OPTIONS: Mapping[str, Any] = {
 }
 # A slip of the finger in members or folds must not fill the memory.
 _WHOLE = {"members": (1, 10_000), "folds": (2, 10_000), "bins": (0, 1024)}
+# Members that have not seen a row, for few and for many rows.
+_FEW_MEMBERS, _MANY_MEMBERS = 4, 6
+# Epochs of patience where all rows judge, and where a few of each member's rows do.
+_FOLDED_PATIENCE, _OWN_PATIENCE = 15, 30
+# Of "auto" shares: the largest, and the rows beyond which they fall: those of the map
+# to a tenth, those of early stopping as far as it takes.
+_HELD_OUT, _MAPPED, _VALIDATION, _JUDGED = 0.2, 2_000, 0.1, 2_000
 _CHOICES = {
     "distribution": ("pooled", "mixture", "moment_matched"),
     "strength_rule": ("crps", "nll"),
@@ -135,9 +149,10 @@ class CalibratedRegressor(DistributionRegressor):
     ----------
     learners
         Families of members: ``"network"``, ``"boosting"`` (trees that LightGBM grows,
-        with a mean and a spread), or both. Trees join from 100 rows on, with the
-        normal head (so by default up to 20,000 rows) and ``distribution="pooled"``,
-        where a map has unseen rows.
+        with a mean and a spread), and any regressors of scikit-learn's kind, whose
+        clones predict as in ``recalibrate`` (such a model cannot be saved). All but
+        networks join from 100 rows on, with the normal head (so by default up to
+        20,000 rows) and ``distribution="pooled"``, where a map has unseen rows.
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
@@ -145,6 +160,7 @@ class CalibratedRegressor(DistributionRegressor):
     members
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
         so that ``members * folds`` are trained. As many tree models have not seen it.
+        ``"auto"``: 4 up to 20,000 rows, 6 beyond.
     hidden
         Units of each hidden layer. ``"auto"``: (64, 64) up to 20,000 rows, (128, 128)
         beyond.
@@ -198,7 +214,8 @@ class CalibratedRegressor(DistributionRegressor):
     patience
         Epochs without improvement before training ends: with ``"out_of_fold"`` of the
         pools' CRPS, and all members get the weights of its best epoch back; otherwise
-        of the score of each member's own held-out rows. None for no early stopping.
+        of the score of each member's own held-out rows. ``"auto"`` is 15 for pools and
+        30 otherwise; None for no early stopping.
     device
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
     distributed
@@ -232,9 +249,11 @@ class CalibratedRegressor(DistributionRegressor):
           instead of the spread alone; a head without a location needs it;
         - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
           ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
-        - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
-        - ``validation_share`` (0.1): share of each member's rows that early stopping
-          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``;
+        - ``held_out_share`` ("auto"): share of rows that ``"held_out"`` keeps for the
+          map; by itself a tenth of them and 2,000 more, at most a fifth;
+        - ``validation_share`` ("auto"): share of each member's rows that early stopping
+          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``; by
+          itself 2,000 rows, at most a tenth;
         - ``round_targets`` (True): round the distribution of a target that takes at
           most 21 evenly spaced values, as ratings and small counts do (``Rounded``).
 
@@ -289,7 +308,7 @@ class CalibratedRegressor(DistributionRegressor):
         *,
         learners: Sequence[str] = ("network", "boosting"),
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
-        members: int = 4,
+        members: int | Literal["auto"] = "auto",
         hidden: Sequence[int] | Literal["auto"] = "auto",
         head: str | Head = "auto",
         bins: int = 16,
@@ -306,7 +325,7 @@ class CalibratedRegressor(DistributionRegressor):
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
         weight_decay: float = 0.0,
-        patience: int | None = 30,
+        patience: int | Literal["auto"] | None = "auto",
         device: str = "auto",
         distributed: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -478,7 +497,7 @@ class CalibratedRegressor(DistributionRegressor):
             moved: Array = transform.forward(torch.from_numpy(table.y)).numpy()
             return moved
 
-        def blend(*families: Networks | BoostedTrees) -> Blend:
+        def blend(*families: Family) -> Blend:
             return Blend(families, self.distribution, transform, cut)
 
         def train(strength: float, table: Table, design: Design) -> Trained:
@@ -487,9 +506,9 @@ class CalibratedRegressor(DistributionRegressor):
                 table,
                 design,
                 architecture,
-                self.recipe(strength, most),
+                self.recipe(strength, most, folded=design.unseen is not None),
                 seed=seed,
-                validation_share=settings["validation_share"],
+                validation_share=self._validation_share(most),
                 device=training_device(self),
                 targets=targets(table),
                 distributed=self.distributed,
@@ -500,45 +519,56 @@ class CalibratedRegressor(DistributionRegressor):
             pool = blend(members).pool(table.x, table.y, [design], grid=table.grid)
             return members, histories, pool
 
-        families: list[Networks | BoostedTrees] = []
+        families: list[Family] = []
         designs: list[Design] = []
         histories: list[History] = []
         strength = 0.0 if self.strength == "auto" else float(self.strength)
-        path = None
+        path, rival = None, None
         learners = self._learners(table, design)
         if "network" in learners:
             trained, strength, path = self._chosen(table, design, train, seed)
-            networks, histories, _ = trained
+            networks, histories, seen = trained
             families, designs = [networks], [design]
+            if "boosting" in learners:  # what their trees must improve on
+                unseen = design.weights(tuple(range(design.pool_size)))
+                rival = blend(networks).pools(seen.members, [unseen])[0]
             if any(history.interrupted and not history.loss for history in histories):
                 raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
-        if "boosting" in learners and not interrupted:
+        others = [name for name in learners if name != "network"]
+        if others and not interrupted:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # said of the networks'
                 own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
+            moved = replace(table, y=targets(table))
             try:
-                trees = fit_trees(
-                    table.x,
-                    targets(table),
-                    table.weights,
-                    own,
-                    strength=0.0 if apart else max(strength, 0.0),
-                    seed=seed,
-                    progress=progress,
-                )
+                for name in others:
+                    found = (
+                        fit_trees(
+                            table.x,
+                            moved.y,
+                            table.weights,
+                            own,
+                            strength=0.0 if apart else max(strength, 0.0),
+                            seed=seed,
+                            rival=rival,
+                            progress=progress,
+                        )
+                        if name == "boosting"
+                        else fit_clones(name, moved, own)
+                    )
+                    if found is not None:
+                        families, designs = [*families, found], [*designs, own]
             except KeyboardInterrupt:
-                if not families:
+                if not histories:
                     raise
                 interrupted = histories[-1].interrupted = True
                 warnings.warn(
-                    "training was interrupted while trees were grown; the networks "
-                    "alone are kept.",
+                    "training was interrupted after the networks; what was finished is "
+                    "kept.",
                     InterruptedWarning,
                     stacklevel=2,
                 )
-            else:
-                families, designs = [*families, trees], [*designs, own]
         members = blend(*families)
         pool = members.pool(
             table.x,
@@ -566,16 +596,20 @@ class CalibratedRegressor(DistributionRegressor):
             values=_few_values(table) if settings["round_targets"] else None,
         )
         rows = len(table.y)
-        chosen_by_size = {"hidden": self._hidden(rows), "head": self._head(rows)}
+        chosen_by_size = {
+            "hidden": self._hidden(rows),
+            "head": self._head(rows),
+            "members": self._members(rows),
+        }
         self.fitted_parameters_ = settings | chosen_by_size
         if interrupted:
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
 
     def _learners(self, table: Table, design: Design) -> tuple[str, ...]:
-        """Return the families to train: trees need rows to be weighed by."""
+        """Return the families to train: all but networks need rows to be weighed by."""
         asked = tuple(self.learners)
-        if "boosting" not in asked:
+        if asked == ("network",):
             return asked
         learned = np.isin(design.calibration, design.rows[0]).any()
         reasons = {
@@ -590,7 +624,9 @@ class CalibratedRegressor(DistributionRegressor):
             "distributed=True trains networks alone": self.distributed,
         }
         reason = next((text for text, holds in reasons.items() if holds), "")
-        if not reason:
+        if reason:
+            asked = tuple(name for name in asked if name == "network")
+        elif "boosting" in asked:
             try:
                 import lightgbm  # noqa: F401
             except (ImportError, OSError) as error:
@@ -600,11 +636,12 @@ class CalibratedRegressor(DistributionRegressor):
                 )
                 message = f"boosted trees are left out: {reason}."
                 warnings.warn(message, UserWarning, stacklevel=3)
-        if reason and "network" not in asked:
+                asked = tuple(name for name in asked if name != "boosting")
+        if not asked:
             raise InputError(
-                f'learners={asked} cannot be trained: {reason}. Add "network".'
+                f'learners={self.learners} cannot be trained: {reason}. Add "network".'
             )
-        return ("network",) if reason else asked
+        return asked
 
     def _chosen(
         self,
@@ -735,14 +772,17 @@ class CalibratedRegressor(DistributionRegressor):
         settings = self.settings()
         rules: dict[str, tuple[Any, str]] = {}  # whether it fits, and what it must do
         for name, (low, high) in _WHOLE.items():
-            whole = isinstance(settings[name], Integral)
-            fits = whole and low <= int(settings[name]) <= high
+            value = settings[name]
+            fits = isinstance(value, Integral) and low <= int(value) <= high
+            fits = fits or (name == "members" and _is_auto(value))
             rules[name] = fits, f"be a whole number from {low} to {high}"
         for name, choices in _CHOICES.items():
             names = ", ".join(f'"{choice}"' for choice in choices if choice)
             rules[name] = settings[name] in choices, f"be one of {names}"
         for name in ("held_out_share", "validation_share"):
-            rules[name] = 0 < settings[name] < 1, "lie strictly between 0 and 1"
+            value = settings[name]
+            fits = _is_auto(value) or (isinstance(value, Real) and 0 < float(value) < 1)
+            rules[name] = fits, "lie strictly between 0 and 1"
         strength, grid = self.strength, settings["strength_grid"]
         lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
         blind = self.loss in ("squared_error", "absolute_error")
@@ -751,8 +791,8 @@ class CalibratedRegressor(DistributionRegressor):
         named = isinstance(learners, tuple | list) and len(learners) > 0
         rules |= {
             "learners": (
-                named and set(learners) <= {"network", "boosting"},
-                'be a list of "network" and "boosting"',
+                named and all(map(_is_learner, learners)),
+                'be a list of "network", "boosting" and regressors',
             ),
             "hidden": (
                 _is_auto(self.hidden) or _is_list(self.hidden, Integral),
@@ -799,14 +839,14 @@ class CalibratedRegressor(DistributionRegressor):
         apart: bool = False,
     ) -> Design:
         """Decide who learns from which rows; the regularizer may have rows apart."""
-        settings = self.settings()
+        rows = len(table.y)
         return design_for(
             strategy,
             table.blocks,
-            members=self.members,
+            members=self._members(rows),
             folds=folds or self.folds,
-            share=settings["held_out_share"],
-            regularized_share=settings["validation_share"] if apart else None,
+            share=self._held_out_share(rows),
+            regularized_share=self._validation_share(rows) if apart else None,
             random=np.random.default_rng(seed),
         )
 
@@ -821,6 +861,23 @@ class CalibratedRegressor(DistributionRegressor):
         if _is_auto(self.head):
             return "gaussian" if rows <= _MOST_FOLDED else "gaussian_mixture"
         return self.head
+
+    def _members(self, rows: int) -> int:
+        """Return the members for so many rows."""
+        if isinstance(self.members, str):
+            return _FEW_MEMBERS if rows <= _MOST_FOLDED else _MANY_MEMBERS
+        return self.members
+
+    def _held_out_share(self, rows: int) -> float:
+        """Return the share of so many rows that is held out for the map."""
+        given = self.settings()["held_out_share"]
+        automatic = min(_HELD_OUT, _HELD_OUT / 2 + _MAPPED / rows)
+        return automatic if _is_auto(given) else float(given)
+
+    def _validation_share(self, rows: int) -> float:
+        """Return the share of a member's rows, so many, that early stopping sees."""
+        given = self.settings()["validation_share"]
+        return min(_VALIDATION, _JUDGED / rows) if _is_auto(given) else float(given)
 
     def _hidden(self, rows: int) -> tuple[int, ...]:
         """Return the hidden layers for so many rows."""
@@ -847,8 +904,11 @@ class CalibratedRegressor(DistributionRegressor):
             bins=int(self.bins),
         )
 
-    def recipe(self, strength: float, rows: int) -> Recipe:
-        """Return how it is trained, on so many rows for each member."""
+    def recipe(self, strength: float, rows: int, *, folded: bool = False) -> Recipe:
+        """Return how it is trained, on so many rows for each member.
+
+        With ``folded`` early stopping looks at the pools of all rows.
+        """
         settings = self.settings()
         size, epochs = self.batch_size, self.epochs
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
@@ -857,7 +917,11 @@ class CalibratedRegressor(DistributionRegressor):
             epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
         own = {"score": self.loss, "strength": strength}
         own |= {"batch_size": size, "epochs": epochs}
-        shared = {name: settings[name] for name in Recipe.names() if name in settings}
+        if self.patience == "auto":
+            judged = folded and isinstance(self.network, str)
+            own["patience"] = _FOLDED_PATIENCE if judged else _OWN_PATIENCE
+        names = settings.keys() & Recipe.__dataclass_fields__.keys()
+        shared = {name: settings[name] for name in names}
         return Recipe(**(shared | own))
 
 
@@ -866,7 +930,9 @@ def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: 
     names = []
     for family, share in zip(members.families, members.shares, strict=True):
         kind = "network" if isinstance(family, Networks) else "boosted-tree model"
-        name = f"{len(family):,} {kind}{'s' if len(family) > 1 else ''}"
+        kind = f"clone of {family.name}" if isinstance(family, Clones) else kind
+        plural = kind.replace("clone", "clones") if " of " in kind else f"{kind}s"
+        name = f"{len(family):,} {plural if len(family) > 1 else kind}"
         if isinstance(family, Networks) and family.architecture.head != "gaussian":
             name += f" (head {family.architecture.head})"
         names.append(f"{name} (weight {share:g})" if share < 1 else name)
@@ -905,6 +971,13 @@ def _few_values(table: Table) -> tuple[float, ...] | None:
 def _is_auto(value: Any) -> bool:  # noqa: ANN401
     """Whether this is left to the estimator; arrays are no text."""
     return isinstance(value, str) and value == "auto"
+
+
+def _is_learner(value: Any) -> bool:  # noqa: ANN401
+    """Whether this is the name of a family, or a regressor of scikit-learn's kind."""
+    if isinstance(value, str):
+        return value in ("network", "boosting")
+    return not isinstance(value, type) and hasattr(value, "predict")
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
