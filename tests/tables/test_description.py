@@ -79,11 +79,14 @@ def test_every_entry_must_be_there_and_of_its_type(path: tuple[Any, ...]) -> Non
     [
         (lambda c: c.update(version=1), "'version' must be 2"),
         (lambda c: c["style"].update(decimal="x"), "decimal mark must be"),
-        (lambda c: c["style"].update(missing=["a", 1]), "1 must be"),
+        (lambda c: c["style"].update(missing=["a", 1]), "'missing' must be .*, got 1"),
         (lambda c: c.update(columns=[]), "must have different names, and one must be"),
         (lambda c: c["columns"].append(c["columns"][0]), "must have different names"),
         (lambda c: c["columns"].append(None), "NoneType"),
-        (lambda c: c["columns"][0].update(kind="exec"), "must be .*number"),
+        (
+            lambda c: c["columns"][0].update(kind="exec"),
+            "'kind' must be one of number, .*, got 'exec'",
+        ),
         (
             lambda c: c["columns"][ID].update(rule=c["columns"][0]["rule"]),
             "'dropped', which cannot be used",
@@ -101,7 +104,7 @@ def test_every_entry_must_be_there_and_of_its_type(path: tuple[Any, ...]) -> Non
         *[
             (lambda c, new=new: c["columns"][DAY]["rule"].update(new), text)
             for new, text in (
-                ({"parts": ["soul"]}, "'soul' must be"),
+                ({"parts": ["soul"]}, "'parts' must be .*, got 'soul'"),
                 ({"parts": []}, "do not fit"),
                 ({"high": 1e300}, "do not fit"),
                 ({"low": 2e11}, "do not fit"),

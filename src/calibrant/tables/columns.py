@@ -530,7 +530,7 @@ class Column:
 # Stored models ----------------------------------------------------------------------
 
 
-def restored(kind: Any, content: Any) -> Any:  # noqa: ANN401
+def restored(kind: Any, content: Any, name: str = "it") -> Any:  # noqa: ANN401
     """Build a value of a type from untrusted JSON; what does not fit raises an error.
 
     The type is a dataclass, a tuple of one type, an optional one, a literal, or plain.
@@ -541,18 +541,24 @@ def restored(kind: Any, content: Any) -> Any:  # noqa: ANN401
             return None
         # Of several dataclasses the one that has such fields.
         fits = (option for option in options if _field_names(option) == {*content})
-        return restored(next(fits, options[0]), content)
+        return restored(next(fits, options[0]), content, name)
     if _field_names(kind):
         types = get_type_hints(kind)
         names = (field.name for field in fields(kind))
-        return kind(**{name: restored(types[name], content[name]) for name in names})
+        return kind(**{n: restored(types[n], content[n], n) for n in names})
     if origin is tuple and type(content) is list:
-        return tuple(restored(options[0], entry) for entry in content)
+        return tuple(restored(options[0], entry, name) for entry in content)
     if kind is float and type(content) is int:
         content = float(content)
     good = content in options if origin is Literal else type(content) is kind
     if not good or (kind is float and not math.isfinite(content)):
-        raise InputError(f"{content!r:.60} must be {options or kind}")
+        wanted = {
+            Literal: f"one of {', '.join(map(str, options))}",
+            tuple: "a list",
+            str: "a text",
+            bool: "true or false",
+        }.get(origin or kind, "a finite number")
+        raise InputError(f"{name!r} must be {wanted}, got {content!r:.60}")
     return content
 
 
