@@ -18,8 +18,12 @@ from typer.testing import CliRunner
 
 from calibrant import CalibratedRegressor
 from calibrant._terminal import printable
-from calibrant.commands._console import command_line, for_the_shell, group_table
-from calibrant.commands._options import complete_columns
+from calibrant.commands._console import (
+    command_line,
+    complete_columns,
+    for_the_shell,
+    group_table,
+)
 from calibrant.commands.app import app, run
 from calibrant.metrics.groups import calibration_by
 from calibrant.tables import write_table
