@@ -46,8 +46,8 @@ HUNDRED = [str(number % 7) for number in range(100)]
         (
             [*HUNDRED[:95], *["abc"] * 5],
             "number",
-            "number; 5 bad cells (5.0 %, first 'abc' in row 96) filled with the median 3 "
-            "and flagged",
+            "number; 5 bad cells (5.0 %, first 'abc' in row 96) filled with the median "
+            "3 and flagged",
         ),
         (
             [*HUNDRED[:95], "", *["inf"] * 4],
