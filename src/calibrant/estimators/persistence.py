@@ -505,7 +505,7 @@ def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | 
     whole = column.ndim == 1 and column.dtype == torch.long and len(column) > 0
     if not whole or bool(((column < 0) | (column >= features)).any()):
         raise InputError(f"its bins must each name one of its {features} features")
-    encoding = PiecewiseLinear([])
+    encoding = PiecewiseLinear([torch.empty(0)])
     for name, buffer in encoding.named_buffers():
         setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
     return encoding
