@@ -257,8 +257,6 @@ def test_json_gives_the_same_predictions_bit_by_bit(
 def test_damaged_json_is_refused(name: str, generator: torch.Generator) -> None:
     text = make(name).fit(*over_confident(20, generator)).to_json()
     content = json.loads(text)
-    with pytest.raises(InputError, match=r"complete; it cannot be read as JSON"):
-        from_json(text[: len(text) // 2])
     for key in content["state"]:
         less = content | {"state": dict(content["state"])}
         del less["state"][key]

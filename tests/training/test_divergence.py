@@ -86,20 +86,6 @@ def test_the_last_step_is_looked_at_as_well() -> None:
         fit(network, data, callbacks=[ruin], epochs=1)
 
 
-def test_infinite_members_that_add_up_to_nothing_known() -> None:
-    """Finite losses whose sum overflows are nobody's in particular."""
-    network = ensemble(2).float()
-    data = problem(2)
-    data = problem(2, x=data.x.float(), y=data.y.float())
-    with pytest.raises(DivergedError, match="the loss of a member is not finite"):
-        fit(
-            network,
-            data,
-            score=lambda predictive, y: 2e38 + 0 * (predictive.mean - y),
-            batch_size=1,
-        )
-
-
 def test_distributions_that_torch_refuses_because_of_nan() -> None:
     def normal(mean: torch.Tensor, raw: torch.Tensor) -> torch.distributions.Normal:
         # Said here, because the default can be changed for the whole process.
