@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -119,7 +120,7 @@ class Recipe:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        counts = {"epochs": self.epochs, "batch_size": self.batch_size}
+        counts: dict[str, Any] = {"epochs": self.epochs, "batch_size": self.batch_size}
         if self.patience is not None:
             counts["patience"] = self.patience
         for name, value in counts.items():
