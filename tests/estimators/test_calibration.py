@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators import CalibratedRegressor, families
+from calibrant.estimators import CalibratedRegressor
+from calibrant.estimators import pool as families
 from calibrant.estimators.folds import Blocks, design_for
 
 Make = Callable[..., CalibratedRegressor]

@@ -12,10 +12,9 @@ from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
-from calibrant.estimators import families
-from calibrant.estimators.families import fit_trees
+from calibrant.estimators import pool as families
 from calibrant.estimators.folds import Blocks, Design, design_for
-from calibrant.estimators.pool import Pool, weigh
+from calibrant.estimators.pool import Pool, fit_trees, weigh
 from calibrant.training import InterruptedWarning
 
 

@@ -17,9 +17,8 @@ from calibrant.distributions.derived import Transformed
 from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import networks
 from calibrant.estimators.base import usual_range
-from calibrant.estimators.families import Blend
 from calibrant.estimators.networks import center_and_scale
-from calibrant.estimators.pool import Pool
+from calibrant.estimators.pool import Blend, Pool
 from calibrant.learners import HEADS
 from calibrant.transforms import from_functions
 
