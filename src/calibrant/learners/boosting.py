@@ -7,7 +7,7 @@ LightGBM, and an untrusted file never reaches its parser.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -74,12 +74,8 @@ class Forest:
     @classmethod
     def joined(cls, parts: Sequence["Forest"]) -> Self:
         """Join forests of the same k into one, the trees of the first one first."""
-        return cls(
-            *(
-                np.concatenate([getattr(part, field.name) for part in parts])
-                for field in fields(cls)
-            )
-        )
+        tables = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*map(np.concatenate, tables))
 
     @classmethod
     def constant(cls, leaves: int) -> Self:
@@ -95,7 +91,7 @@ class Forest:
 
     def part(self, trees: slice) -> "Forest":
         """Return some of the trees."""
-        return Forest(*(getattr(self, field.name)[trees] for field in fields(self)))
+        return Forest(*(table[trees] for table in vars(self).values()))
 
     def sums(self, x: Array, starts: Labels) -> Array:
         """Add up the trees of each segment, for each row.
@@ -220,15 +216,12 @@ class _Objective:
     def __call__(self, raw: Array, data: Any) -> tuple[Array, Array]:  # noqa: ANN401
         target = data.get_label()
         raw = raw.reshape(len(target), 2, order="F")
-        residual, shift = target - raw[:, 0], 0.0
-        if self.intercepts:
-            shift = self.intercepts[-1]
+        residual = target - raw[:, 0]
+        shift = self.intercepts[-1] if self.intercepts else 0.0
         grows = len(self.intercepts) < self.spread_rounds
         if grows:
-            squares = np.minimum(
-                np.square(residual / spread_of(raw[:, 1] + shift)), 25.0
-            )
-            mean = np.average(squares, weights=self.weights)
+            squares = np.square(residual / spread_of(raw[:, 1] + shift))
+            mean = np.average(np.minimum(squares, 25.0), weights=self.weights)
             shift += 0.25 * math.log(max(mean, 1e-12))
         self.intercepts.append(shift)
         spread = spread_of(raw[:, 1] + shift)

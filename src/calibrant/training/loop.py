@@ -140,12 +140,10 @@ def train(
 def _shown(state: EpochState) -> str:
     """Numbers of an epoch for the progress bar."""
     numbers = f"loss {state.loss:.3f}  regularizer {state.regularizer:.4f}"
-    if state.held_out_calibration_error is None:
+    score, error = state.held_out_score, state.held_out_calibration_error
+    if error is None:
         return numbers
-    return (
-        f"{numbers}  held out: score {state.held_out_score:.3f}, calibration error "
-        f"{state.held_out_calibration_error:.4f}"
-    )
+    return f"{numbers}  held out: score {score:.3f}, calibration error {error:.4f}"
 
 
 class Trainer:
