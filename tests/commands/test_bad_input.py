@@ -30,10 +30,7 @@ def listed() -> list[str]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
 def test_bad_input(
-    case: Case,
-    small_model: Path,
-    sound_predictions: str,
-    tmp_path: Path,
+    case: Case, small_model: Path, sound_predictions: str, tmp_path: Path
 ) -> None:
     done = run_case(case, small_model, tmp_path)  # compares the files, too
     text = printed(case, done, tmp_path)

@@ -22,6 +22,7 @@ from calibrant.commands._console import (
     flag,
     option,
     page_option,
+    plain_dict,
 )
 from calibrant.errors import InputError
 from calibrant.text import percent
@@ -75,6 +76,10 @@ class Requirement:
         low = gap >= -self.tolerance - 1e-9
         return low and (self.at_least or gap <= self.tolerance + 1e-9)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dictionary."""
+        return {**vars(self), "met": self.met}
+
     def words(self) -> str:
         """Say whether it is met, and what chance alone would do."""
         from calibrant.metrics.floors import coverage_range
@@ -120,14 +125,13 @@ class TableEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""
-        asked = self.requirement
-        return {
-            "report": None if self.page is None else str(self.page),
-            "words": self.words(),
-            "notes": list(self.notes),
-            "requirement": None if asked is None else {**vars(asked), "met": asked.met},
-            "scorecard": self.card.to_dict(),
-        }
+        return plain_dict(
+            report=self.page,
+            words=self.words(),
+            notes=self.notes,
+            requirement=self.requirement,
+            scorecard=self.card,
+        )
 
 
 def evaluate_table(
@@ -216,10 +220,7 @@ def evaluate_table(
         float, "Coverage that intervals must show, as 0.9.", panel=_GATE
     ),
     tolerance=option(
-        float,
-        "How far off it may be, on both sides.",
-        panel=_GATE,
-        show_default="0.03",
+        float, "How far off it may be, on both sides.", panel=_GATE, show_default="0.03"
     ),
     at_least=flag("More coverage is fine as well.", "--at-least", panel=_GATE),
     seed=SEED,
