@@ -13,9 +13,9 @@ from sklearn.linear_model import BayesianRidge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
 from calibrant.estimators import families
-from calibrant.estimators.families import Designs, fit_trees
+from calibrant.estimators.families import fit_trees
 from calibrant.estimators.folds import Blocks, Design, design_for
-from calibrant.estimators.pool import weigh
+from calibrant.estimators.pool import Pool, weigh
 from calibrant.training import InterruptedWarning
 
 
@@ -112,10 +112,11 @@ def test_rows_of_weight_zero_have_no_say_in_the_shares() -> None:
 def test_the_served_size_of_a_blend_weighs_families_by_their_shares() -> None:
     rows = np.arange(3)
     parts = (Design((rows,) * 40, rows), Design((rows,) * 20, rows))
-    assert Designs(parts[:1]).inverse_size == 1 / 40
-    assert Designs(parts, (0.5, 0.5)).inverse_size == pytest.approx(
-        (1 / 40 + 1 / 20) / 2
-    )
+    nothing: Any = None
+    alone = Pool([], nothing, parts[:1], nothing)
+    assert alone.inverse_size == 1 / 40
+    both = Pool([], nothing, parts, nothing, shares=(0.5, 0.5))
+    assert both.inverse_size == pytest.approx((1 / 40 + 1 / 20) / 2)
 
 
 @pytest.mark.slow

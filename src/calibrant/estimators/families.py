@@ -34,17 +34,8 @@ from calibrant.learners.boosting import (
     grow,
     spread_of,
 )
-from calibrant.metrics.pit import TargetGrid
 
-__all__ = [
-    "Blend",
-    "BoostedTrees",
-    "Clones",
-    "Designs",
-    "Family",
-    "fit_clones",
-    "fit_trees",
-]
+__all__ = ["Blend", "BoostedTrees", "Clones", "Family", "fit_clones", "fit_trees"]
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -258,50 +249,11 @@ def _best(
     return chosen
 
 
-@dataclass(frozen=True)
-class Designs:
-    """Who has seen which rows, in each family of a blend; their pools are as large."""
-
-    families: tuple[Design, ...]
-    shares: tuple[float, ...] = (1.0,)
-
-    @property
-    def unseen(self) -> Labels | None:
-        """Members of the first family that have not seen a row, None if all have."""
-        return self.families[0].unseen
-
-    @property
-    def calibration(self) -> Labels:
-        """Rows whose PIT values the map learns from."""
-        return self.families[0].calibration
-
-    @property
-    def pool_size(self) -> int:
-        """Members of each family in the pool of a row."""
-        return self.families[0].pool_size
-
-    @property
-    def inverse_size(self) -> float:
-        """One over the number of members that are served.
-
-        A family adds its share squared times the variance between its members over
-        their number to the variance of the mean.
-        """
-        squares = [share**2 for share in self.shares]
-        parts = zip(squares, self.families, strict=True)
-        return sum(part * own.inverse_size for part, own in parts) / sum(squares)
-
-    def weights(self, chosen: tuple[int, ...]) -> list[Array | None]:
-        """Weights of each family's members in pools of some unseen ones."""
-        return [design.weights(chosen) for design in self.families]
-
-
 @dataclass(eq=False)
 class Blend:
     """Families of members, pooled one by one and then blended.
 
-    Pools of several families are normal, and so is what they are blended to; their
-    spreads are multiplied by factors first, which make them comparable.
+    Pools of several families are normal, and so is what they are blended to.
     """
 
     families: tuple[Family, ...]
@@ -309,7 +261,7 @@ class Blend:
     transform: TargetTransform | None  # of the targets
     bounds: tuple[float, float] | None  # where the distribution is cut
     shares: tuple[float, ...] = (1.0,)
-    factors: tuple[float, ...] = (1.0,)
+    factors: tuple[float, ...] = (1.0,)  # of their spreads, to make them comparable
 
     @property
     def networks(self) -> Networks | None:
@@ -370,34 +322,16 @@ class Blend:
         ]
 
     def pool(
-        self,
-        x: Array,
-        y: Array,
-        designs: Sequence[Design],
-        *,
-        grid: TargetGrid | None = None,
-        targets: Array | None = None,
-        weights: Array | None = None,
+        self, table: Table, designs: Sequence[Design], *, targets: Array | None = None
     ) -> Pool:
         """Ask all members about the calibration rows, and weigh the families.
 
         A family disagrees as its unseen members do. Several families get the shares
-        with the best CRPS on these rows; one that does not help is dropped.
-
-        Parameters
-        ----------
-        x, y
-            Features ``(n, d)`` and targets ``(n,)`` of the table.
-        designs
-            Of each family; their calibration rows are the same.
-        grid
-            What targets are rounded to.
-        targets, weights
-            Transformed targets ``(n,)`` if there are several families, and weights of
-            the rows in their score.
+        with the best CRPS of transformed targets ``(n,)``, and only those that help are
+        kept.
         """
         rows = designs[0].calibration
-        predicted = self.predict(x[rows]) if len(rows) else [[] for _ in designs]
+        predicted = self.predict(table.x[rows]) if len(rows) else [[] for _ in designs]
         for family, members, design in zip(
             self.families, predicted, designs, strict=True
         ):
@@ -409,7 +343,7 @@ class Blend:
         if len(kept) > 1 and targets is not None:
             everyone = tuple(range(designs[0].pool_size))
             pools = self.pools(predicted, [own.weights(everyone) for own in designs])
-            counted = _counted(weights, rows)
+            counted = _counted(table.weights, rows)
             shares, factors = weigh(
                 pools,
                 torch.from_numpy(targets[rows]),
@@ -419,11 +353,11 @@ class Blend:
             self.families = tuple(self.families[place] for place in kept)
             self.shares = tuple(shares[place] for place in kept)
             self.factors = tuple(factors[place] for place in kept)
-        chosen = Designs(tuple(designs[place] for place in kept), self.shares)
         return Pool(
             [predicted[place] for place in kept] if len(rows) else [],
             self.combine,
-            chosen,
-            torch.from_numpy(y[rows]),
-            grid,
+            tuple(designs[place] for place in kept),
+            torch.from_numpy(table.y[rows]),
+            table.grid,
+            self.shares,
         )
