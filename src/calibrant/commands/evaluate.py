@@ -39,20 +39,12 @@ _GATE = "For monitoring: exit code 1 if it is not met"
 
 @dataclass(frozen=True)
 class Requirement:
-    """Coverage that was asked for, and what was found.
-
-    Attributes
-    ----------
-    coverage, tolerance, at_least
-        What was asked for; with ``at_least`` too much coverage is fine.
-    covered, rows
-        Share of rows within their intervals of that coverage, and their number.
-    """
+    """Coverage that was asked for, and what was found."""
 
     coverage: float
     tolerance: float
-    at_least: bool
-    covered: float
+    at_least: bool  # too much coverage is fine
+    covered: float  # share of rows within their intervals
     rows: int
 
     def __post_init__(self) -> None:

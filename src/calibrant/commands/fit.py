@@ -175,8 +175,7 @@ def fit_table(
     out
         Folder for model and report; None writes nothing.
     test
-        Share of the rows that is set aside to measure on, 0 for none; a fifth if left
-        out.
+        Share of the rows that is held out to measure on, 0 for none; by default 0.2.
     test_table
         Measure on this table instead. Its rows that the training has, too (equal
         features, or the same group), are left out.
@@ -198,22 +197,14 @@ def fit_table(
         1). They are left out otherwise, and a note names the first of them.
     style
         How a text file is written; None finds out.
-    seed
-        The same seed gives the same model and report.
-    overwrite
-        Replace a model that is in the folder.
+    seed, overwrite
+        The same seed gives the same model; whether to replace one in the folder.
     progress
         Show progress; None for a terminal only.
     command
-        What the report says that makes it again; None for this call.
+        What the report says that makes it again.
     **settings
-        Parameters of :class:`CalibratedRegressor`: ``strength="auto"``, ``epochs``,
-        ``network``, ``recalibrator``, ``bounds``, ...
-
-    Returns
-    -------
-    TableFit
-        The model, its scorecard, and where they were written.
+        Parameters of :class:`CalibratedRegressor`, such as ``strength="auto"``.
 
     Examples
     --------

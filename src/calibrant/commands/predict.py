@@ -176,20 +176,17 @@ def predict_table(
     out
         File to write, .csv, .csv.gz, .tsv or .parquet; None returns a table. For a
         folder of tables another folder.
-    coverage
-        Of central intervals: 0.9 makes ``lower_90`` and ``upper_90``.
-    quantiles
-        Levels: 0.05 makes ``q0.05``.
+    coverage, quantiles
+        Of central intervals: 0.9 makes ``lower_90`` and ``upper_90``. Levels: 0.05
+        makes ``q0.05``.
     keep
         Columns of the input that are written too.
     strict
         Refuse a cell that does not fit its column, rather than take it as missing.
-    style
-        How a text file is written; None finds out.
     neutralize
         Put an apostrophe before kept texts which a spreadsheet would run as formulas.
-    progress
-        Show progress; None for a terminal only.
+    style, progress
+        As for :func:`fit_table`.
     scheduler
         Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers predict the
         files of a folder. They must see model, files and output under the same paths,
