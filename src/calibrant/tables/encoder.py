@@ -199,7 +199,7 @@ class TableEncoder:
             parts.append(column.rule.encode(cells, reading))
         findings.rows += int(used.sum())
         findings.rows_outside += int((outside & used).sum())
-        return np.hstack(parts)
+        return np.ascontiguousarray(np.hstack(parts))
 
     @property
     def uses_target(self) -> bool:
