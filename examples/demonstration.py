@@ -54,7 +54,7 @@ def make_data(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def predict(network: nn.Module, x: Tensor) -> Normal:
-    """Turn the network's two outputs into a law for each row."""
+    """Turn the network's two outputs into a distribution for each row."""
     mean, raw = network(x).unbind(-1)
     return Normal(mean, 0.02 + nn.functional.softplus(raw))
 
@@ -70,10 +70,10 @@ def train(regularizer: nn.Module | None, seed: int, epochs: int) -> Outcome:
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     for _ in range(epochs):
         for rows in torch.randperm(TRAIN_ROWS, generator=generator).split(BATCH):
-            law = predict(network, x[rows])
-            loss = -law.log_prob(y[rows]).mean()
+            predictive = predict(network, x[rows])
+            loss = -predictive.log_prob(y[rows]).mean()
             if regularizer is not None:
-                loss = loss + regularizer(law, y[rows])  # the one line
+                loss = loss + regularizer(predictive, y[rows])  # the one line
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -82,15 +82,15 @@ def train(regularizer: nn.Module | None, seed: int, epochs: int) -> Outcome:
 
 @torch.no_grad()
 def measure(network: nn.Module, x: Tensor, y: Tensor) -> Outcome:
-    """Compare the network's laws with the targets."""
-    law = predict(network, x)
-    pit = law.cdf(y)
+    """Compare the network's distributions with the targets."""
+    predictive = predict(network, x)
+    pit = predictive.cdf(y)
     return Outcome(
         pit=pit,
         error=100 * calibration_error(pit),
         coverage=float(((pit > 0.05) & (pit < 0.95)).double().mean()),
-        rmse=float((law.mean - y).square().mean().sqrt()),
-        nll=float(-law.log_prob(y).mean()),
+        rmse=float((predictive.mean - y).square().mean().sqrt()),
+        nll=float(-predictive.log_prob(y).mean()),
     )
 
 
