@@ -126,13 +126,6 @@ class TestNetcal:
             assert width == pytest.approx(theirs.mpiw[index].mean())
 
 
-def test_accuracy_equals_scikit_learn() -> None:
-    peer = pytest.importorskip("sklearn.metrics")
-    assert rmse(LAW, Y) == pytest.approx(peer.root_mean_squared_error(Y, MEAN))
-    assert mae(LAW, Y) == pytest.approx(peer.mean_absolute_error(Y, MEAN))
-    assert r2(LAW, Y) == pytest.approx(peer.r2_score(Y, MEAN))
-
-
 def test_decomposition_equals_isotonic_regression_of_scikit_learn() -> None:
     peer = pytest.importorskip("sklearn.isotonic")
     # Rounded, so that many rows share a promise.

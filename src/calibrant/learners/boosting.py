@@ -21,7 +21,7 @@ __all__ = ["MOST_LEAVES", "BoostedNormal", "Forest", "grow", "spread_of"]
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
-# Rows and trees that are looked at at once.
+# Looked at at once.
 _ROWS, _TREES = 2048, 256
 # Leaves of a tree are the bits of a word.
 MOST_LEAVES = 64
@@ -39,15 +39,9 @@ class Forest:
     arrays of rows and trees are evaluated together (as in QuickScorer, Lucchese et al.
     2015, SIGIR). Decisions that a tree does not have rule out nothing.
 
-    Attributes
-    ----------
-    feature, threshold
-        Of each decision, shape ``(trees, k)``: a row goes to the left if its feature is
-        at most the threshold.
-    left, right
-        Leaves on the two sides of each decision, as bits, shape ``(trees, k)``.
-    value
-        Of each leaf, shape ``(trees, k + 1)``.
+    A row goes to the left if ``feature`` is at most ``threshold``; ``left`` and
+    ``right`` are the leaves on the two sides as bits, all of shape ``(trees, k)``.
+    ``value`` of each leaf has shape ``(trees, k + 1)``.
 
     Examples
     --------
@@ -94,20 +88,9 @@ class Forest:
         return Forest(*(table[trees] for table in vars(self).values()))
 
     def sums(self, x: Array, starts: Labels) -> Array:
-        """Add up the trees of each segment, for each row.
+        """Add up the trees of each segment for rows ``(n, d)``: ``(n, segments)``.
 
-        Parameters
-        ----------
-        x
-            Features, shape ``(n, d)``.
-        starts
-            First tree of each segment, ascending from 0; a segment ends where the next
-            one begins.
-
-        Returns
-        -------
-        ndarray
-            Shape ``(n, segments)``.
+        A segment goes from its entry of ``starts``, ascending from 0, to the next one.
         """
         found = np.zeros((len(x), len(starts)))
         for begin in range(0, len(self), _TREES):
@@ -297,27 +280,11 @@ def grow(
     strength: float = 0.0,
     seed: int,
 ) -> BoostedNormal:
-    """Boost the mean and the spread of a target.
+    """Boost the mean and the spread of targets ``(n,)`` by features ``(n, d)``.
 
-    Parameters
-    ----------
-    x, y, weights
-        Features ``(n, d)``, targets ``(n,)``, and weights of the rows, if any.
-    rounds, spread_rounds
-        Trees of the mean, and of the spread (at most as many).
-    leaves
-        Of each tree at most, 64 or fewer.
-    learning_rate
-        What each tree counts for.
-    strength
-        Of the cumulative KL of the PIT values of all rows.
-    seed
-        Of the rows and features that each tree is shown.
-
-    Raises
-    ------
-    ImportError, OSError
-        LightGBM is not installed, or the system's OpenMP library (libgomp) is missing.
+    ``rounds`` and ``spread_rounds``, at most as many, count the trees of each, with 64
+    leaves or fewer. ``strength`` is that of the cumulative KL of all PIT values.
+    ImportError or OSError: LightGBM, or the system's OpenMP library, is missing.
     """
     import lightgbm
 
