@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import InputError
-from calibrant.estimators.families import Blend, BoostedTrees
 from calibrant.estimators.networks import Architecture, Networks
+from calibrant.estimators.pool import Blend, BoostedTrees
 from calibrant.estimators.regressor import (
     OPTIONS,
     CalibratedRegressor,
