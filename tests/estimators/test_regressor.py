@@ -1,8 +1,6 @@
 """The estimator: settings, predictions, seeds, the rules of scikit-learn, new rows."""
 
 import random as python_random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -172,14 +170,15 @@ def test_laws_without_a_mean_are_chosen_by_their_likelihood() -> None:
     assert np.isnan(model.strength_path_.crps).all()
 
 
-class _Net(torch.nn.Module):
+class Dropping(nn.Module):
     def __init__(self, features: int) -> None:
         super().__init__()
-        self.layer = torch.nn.Linear(features, 2)
+        self.layer = nn.Linear(features, 2)
 
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        mean, raw = self.layer(x).unbind(-1)
-        return mean, torch.nn.functional.softplus(raw) + 1e-3
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        kept = nn.functional.dropout(x, 0.2, training=self.training)
+        mean, spread = self.layer(kept).unbind(-1)
+        return mean, nn.functional.softplus(spread) + 1e-3
 
 
 def test_one_interrupt_is_enough_for_all_modules() -> None:
@@ -191,7 +190,7 @@ def test_one_interrupt_is_enough_for_all_modules() -> None:
             raise KeyboardInterrupt
 
     settings = CHEAP | {"epochs": 20, "members": 2, "patience": None}
-    model = make(**settings, network=_Net)
+    model = make(**settings, network=Dropping)
     with (
         pytest.warns(UserWarning, match="interrupted after 2 of 20"),
         pytest.raises(KeyboardInterrupt),
@@ -362,17 +361,6 @@ def test_an_unfitted_model_says_so(method: str, cheap: Make, line: Rows) -> None
         getattr(cheap(), method)(line[0])
 
 
-class Dropping(nn.Module):
-    def __init__(self, features: int) -> None:
-        super().__init__()
-        self.layer = nn.Linear(features, 2)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        kept = nn.functional.dropout(x, 0.2, training=self.training)
-        mean, spread = self.layer(kept).unbind(-1)
-        return mean, nn.functional.softplus(spread) + 1e-3
-
-
 NETWORKS: list[dict[str, Any]] = [
     {"network": "deep_ensemble"},
     {"network": "mc_dropout", "passes": 2},
@@ -404,27 +392,6 @@ def test_the_global_state_is_untouched(
     assert torch.equal(torch.get_rng_state(), before[0])
     np.testing.assert_array_equal(np.random.get_state()[1], before[1])  # type: ignore[index] # noqa: NPY002
     assert python_random.getstate() == plain
-
-
-@pytest.mark.slow
-def test_another_process_finds_the_same() -> None:
-    code = (
-        "import numpy as np, torch; torch.set_default_dtype(torch.float64);"
-        "from calibrant import CalibratedRegressor as C;"
-        "x = np.random.default_rng(0).standard_normal((40, 2));"
-        "m = C(epochs=2, members=1, folds=2, hidden=(8,), random_state=0);"
-        "print(m.fit(x, x[:, 0]).predict_quantiles(x).tobytes().hex())"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], check=True, capture_output=True, text=True
-    )
-    x = np.random.default_rng(0).standard_normal((40, 2))
-    model = CalibratedRegressor(
-        epochs=2, members=1, folds=2, hidden=(8,), random_state=0
-    )
-    expected = model.fit(x, x[:, 0]).predict_quantiles(x)
-    found = np.frombuffer(bytes.fromhex(done.stdout.strip())).reshape(40, 5)
-    np.testing.assert_array_equal(found, expected)
 
 
 class Interrupting:

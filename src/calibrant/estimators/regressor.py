@@ -133,10 +133,9 @@ _TREE_FOLDS, _FEWEST_GROWN = 5, 100
 class StrengthPath:
     """Out-of-sample measures along a grid of ``k`` strengths, and the chosen one.
 
-    The chosen strength has the smallest calibration error among those that score
-    hardly worse than the best: CRPS at most 1.05 times, or NLL at most 0.05 nats above.
-    Its error here is optimistic, because it is the smallest of several noisy numbers:
-    measure the fitted model on rows of its own.
+    It has the smallest calibration error among those that score hardly worse than the
+    best: CRPS at most 1.05 times, or NLL at most 0.05 nats above. Its error here is
+    optimistic, as the smallest of several noisy numbers.
     """
 
     #: The grid, shape ``(k,)``.
@@ -395,9 +394,8 @@ class CalibratedRegressor(DistributionRegressor):
     pool of ``"out_of_fold"`` has no such guarantee, because the correction for its size
     is an extrapolation. Its coverage is measured, see the manual.
 
-    Rules that keep it honest: rows with equal features share a fold; scaling of the
-    targets uses a member's own rows only; groups are never cut; with time, folds are
-    stretches of time. All rows together choose the number of epochs, the edges of the
+    Rows with equal features share a fold; groups are never cut; targets are scaled by a
+    member's own rows. All rows together choose the number of epochs, the edges of the
     bins (from features alone) and a power of a target transform.
 
     References
