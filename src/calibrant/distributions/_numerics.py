@@ -1,7 +1,7 @@
 r"""The root finder and the integrator behind everything without a closed form.
 
 **Roots.** :func:`solve_increasing` inverts an increasing function for many rows,
-:func:`tail_quantile` a cdf, by the logarithm of the smaller tail.
+:class:`Searched` a cdf, by the logarithm of the smaller tail.
 
 **Integrals.** :func:`moments` and :func:`integrated_crps` integrate the quantile
 function Q over levels, :math:`\int f(Q(u)) \, dR(u)`, where R is a map of levels. On
@@ -12,6 +12,7 @@ have to be searched for, the same integrals are taken over values,
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -21,7 +22,12 @@ from torch import Tensor
 
 from calibrant._checks import UnsupportedError
 from calibrant.contracts import PitValues, UnitMap
-from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
+)
 from calibrant.distributions.normal import (
     log_normal_density,
     normal_cdf,
@@ -95,11 +101,9 @@ def solve_increasing(
 
     A Newton step is taken where it stays inside the bracket and at least halves the
     step before; elsewhere the bracket is halved. So flat stretches (between far apart
-    components) and wrong slopes cost steps, never the root.
-
-    The function should be relative, as the logarithm of a probability: what is near 0
-    is judged by it. The result has no gradient; where the function has one sign in the
-    bracket, it is the nearer end.
+    components) and wrong slopes cost steps, never the root. What is near 0 is judged
+    by the gap, which should be relative, as the logarithm of a probability. The result
+    has no gradient; where the function has one sign, it is the nearer end.
     """
     eps = torch.finfo(low.dtype).eps
     with torch.no_grad():
@@ -129,40 +133,77 @@ def solve_increasing(
     return torch.where(jumps, high, x)
 
 
-def tail_quantile(
-    logs: Callable[[Tensor], tuple[Tensor, Tensor]],
-    tail: Tensor,
-    below: Tensor,
-    bracket: tuple[Tensor, Tensor],
-    *,
-    start: Tensor | None = None,
-    learned: bool = False,
-) -> Tensor:
-    """Smallest values with the probability ``tail`` below them, or else above them.
+class Searched(FromBothTails, ABC):
+    """A distribution whose quantiles are roots of its cdf, between known ends."""
 
-    ``logs`` maps values to the logarithms of that tail and of the density, ``-inf``
-    where there is none. ``tail`` lies inside (0, 1/2], ``below`` says on which side.
-    Where the ends of the ``bracket`` are one, or infinite, nothing is sought.
-    ``learned`` roots get their derivatives.
-    """
-    low, high = bracket
-    open_ = low.isfinite() & (high - low).isfinite() & (low < high)
-    inner = [torch.where(open_, end, 0.0) for end in (low, high)]
-    log_goal = tail.log()
+    @property
+    def _searched(self) -> bool:
+        return True
 
-    def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
-        log_tail, log_density = logs(x)
-        gap = torch.where(below, log_tail - log_goal, log_goal - log_tail)
-        # On a plateau at the level the smallest value is sought: go left.
-        plateau = log_density.isneginf() & (gap > -_SETTLED)
-        return torch.where(plateau, 1.0, gap), (log_density - log_tail).exp()
+    @property
+    def _entries(self) -> int:
+        """Numbers that the search for a quantile holds at once."""
+        return 8
 
-    with torch.no_grad():
-        root = solve_increasing(gap_and_slope, *inner, start=start)
-        root = torch.where(open_, root, low / 2 + high / 2)
-    if learned:
-        root = with_implicit_gradient(root, *gap_and_slope(root))
-    return root
+    @abstractmethod
+    def _bracket(
+        self, cdf: Tensor, survival: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Values around the quantiles, and where to start."""
+
+    @abstractmethod
+    def _ends(self, below: Tensor) -> Tensor:
+        """Lower or upper ends of the support."""
+
+    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms of a tail and of the density, ``-inf`` if there is none."""
+        pit = self._pit(x)
+        log_tail = torch.where(below, pit.log_cdf, pit.log_survival)
+        try:
+            return log_tail, self._log_prob(x)
+        except UnsupportedError:
+            return log_tail, torch.full_like(log_tail, -torch.inf)
+
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        shape = joint_shape(cdf.shape, self.batch_shape)
+        levels = (part.double().expand(shape) for part in (cdf, survival))
+        size = self._entries * (shape.numel() // max(1, self.batch_shape.numel()))
+        return by_rows(Searched._roots, self, *levels, size=size)
+
+    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Smallest values with such probabilities below and above them."""
+        shape, small = cdf.shape, [compact(part) for part in (cdf, survival)]
+        inside = torch.minimum(*small) > 0
+        regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
+        below = (small[0] < small[1]).expand(shape)
+        tail = torch.where(below, *regular)
+        log_goal = tail.log()
+        with torch.no_grad():
+            low, high, start = self._bracket(*regular)
+            # Where the ends are one, or infinite, nothing is sought.
+            open_ = low.isfinite() & (high - low).isfinite() & (low < high)
+            inner = [torch.where(open_, end, 0.0) for end in (low, high)]
+
+        def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+            log_tail, log_density = self._logs(x, below)
+            gap = torch.where(below, log_tail - log_goal, log_goal - log_tail)
+            # On a plateau at the level the smallest value is sought: go left.
+            plateau = log_density.isneginf() & (gap > -_SETTLED)
+            return torch.where(plateau, 1.0, gap), (log_density - log_tail).exp()
+
+        with torch.no_grad():
+            root = solve_increasing(gap_and_slope, *inner, start=start)
+            root = torch.where(open_, root, low / 2 + high / 2)
+        if torch.is_grad_enabled() and (self._trained or tail.requires_grad):
+            gap, slope = gap_and_slope(root)
+            if (slope > 0).any():  # false for steps
+                root = with_implicit_gradient(root, gap, slope)
+        atom = self._at_atom(root)
+        if atom is not None:  # which does not move
+            root = torch.where(atom, root.detach(), root)
+        if inside.all():
+            return root
+        return torch.where(inside, root, self._ends(below).to(root.dtype))
 
 
 # Integrals over levels.
@@ -190,9 +231,11 @@ class _Identity:
 _IDENTITY = _Identity()
 
 
-def _gauss(count: int) -> tuple[Tensor, Tensor]:
-    x, w = np.polynomial.legendre.leggauss(count)
-    return torch.from_numpy(x), torch.from_numpy(w)
+def gauss(count: int, like: Tensor, extra: int = 0) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre nodes and weights, before ``extra`` axes."""
+    x, w = (torch.from_numpy(p) for p in np.polynomial.legendre.leggauss(count))
+    shape = (-1, *[1] * extra)
+    return x.to(like).view(shape), w.to(like).view(shape)
 
 
 def _legendre(x: Tensor, count: int) -> Tensor:
@@ -226,7 +269,7 @@ class LevelRule:
             [self._edges, _scores(unit_map.knots, usual), usual]
         ).unique()
         self._panel = torch.searchsorted(self._edges, self._fine[:-1], right=True) - 1
-        x, w = _gauss(self._degree)
+        x, w = gauss(self._degree, outer)
         order = torch.arange(self._degree, dtype=torch.float64)
         # Values at the nodes -> Legendre coefficients of the polynomial through them.
         basis = _legendre(x, self._degree)
@@ -266,7 +309,7 @@ class LevelRule:
         gain = torch.where(
             start < 0, high.cdf - low.cdf, low.survival - high.survival
         ).clamp_min(0)
-        x, w = (part.to(start) for part in _gauss(_DEGREE))
+        x, w = gauss(_DEGREE, start)
         half = (end - start) / 2
         places = [start + half * (1 + node) for node in x]
         log_density = self._map.log_density
@@ -295,8 +338,22 @@ class LevelRule:
         for some in (nodes[:lower], nodes[lower:]):
             tails = (distribution._for_each_row(normal_cdf(z)) for z in (some, -some))
             parts.append(distribution._quantile_at(*tails))
-        quantiles: Tensor = torch.cat(parts).double()
-        return quantiles
+        return torch.cat(parts).double()
+
+    def moments(self, distribution: AbstractDistribution) -> Tensor:
+        """Mean and variance of each row, ``(2, *batch_shape)``."""
+        quantiles = self.quantiles(distribution)
+        center = quantiles[len(quantiles) // 2].detach()
+        distance, weights = quantiles - center, self.weights.to(quantiles)
+        first = torch.einsum("k,k...->...", weights, distance)
+        second = torch.einsum("k,k...->...", weights, distance.square())
+        return torch.stack([center + first, (second - first.square()).clamp_min(0)])
+
+    def crps_of(self, distribution: AbstractDistribution, y: Tensor) -> Tensor:
+        """CRPS of float64 values ``(..., *batch_shape)``, seen through the map."""
+        pit = distribution._pit(y)
+        score = normal_score(pit.cdf.double(), pit.survival.double())
+        return self.crps(self.quantiles(distribution), y, score)
 
     def crps(self, quantiles: Tensor, value: Tensor, score: Tensor) -> Tensor:
         r"""Integrate the energy form over levels.
@@ -351,41 +408,16 @@ def level_rule(unit_map: UnitMap | None) -> LevelRule:
         return LevelRule(_IDENTITY if unit_map is None else unit_map)
 
 
-def _rule_of(
-    distribution: AbstractDistribution,
-) -> tuple[AbstractDistribution, LevelRule]:
-    """Return what is asked for quantiles, and the rule that meets all kinks."""
+def _over_levels(distribution: AbstractDistribution, *values: Tensor) -> Tensor:
+    """CRPS of values; without them mean and variance, ``(2, *batch_shape)``."""
     inner, unit_map = distribution._without_map()
     kinks, steps = inner._level_kinks()
     if kinks is None:
-        return inner, level_rule(unit_map)  # type: ignore[arg-type]
-    return inner, LevelRule(unit_map or _IDENTITY, kinks, steps=steps)
-
-
-def _level_moments(distribution: AbstractDistribution) -> Tensor:
-    inner, rule = _rule_of(distribution)
-
-    def ask(some: AbstractDistribution) -> Tensor:
-        quantiles = rule.quantiles(some)
-        weights = rule.weights.to(quantiles)
-        center = quantiles[len(quantiles) // 2].detach()
-        distance = quantiles - center
-        first = torch.einsum("k,k...->...", weights, distance)
-        second = torch.einsum("k,k...->...", weights, distance.square())
-        return torch.stack([center + first, (second - first.square()).clamp_min(0)])
-
-    return by_rows(ask, inner, size=len(rule.nodes))
-
-
-def _level_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
-    inner, rule = _rule_of(distribution)
-
-    def ask(some: AbstractDistribution, y: Tensor) -> Tensor:
-        pit = some._pit(y)
-        score = normal_score(pit.cdf.double(), pit.survival.double())
-        return rule.crps(rule.quantiles(some), y, score)
-
-    return by_rows(ask, inner, value, size=len(rule.nodes))
+        rule = level_rule(unit_map)  # type: ignore[arg-type]
+    else:
+        rule = LevelRule(unit_map or _IDENTITY, kinks, steps=steps)
+    ask = rule.crps_of if values else rule.moments
+    return by_rows(ask, inner, *values, size=len(rule.nodes))
 
 
 # Integrals over values.
@@ -449,7 +481,7 @@ class _Panels:
         edges = self._edges
         if end is not None:
             edges = torch.cat([edges, self._place(end)[None]]).sort(0).values
-        x, w = (part.to(edges).view(-1, *[1] * edges.ndim) for part in _gauss(_NODES))
+        x, w = gauss(_NODES, edges, edges.ndim)
         half = edges.diff(dim=0) / 2
         t = edges[:-1] + half * (1 + x)
         width = w * half * self._scale * t.cosh()
@@ -505,12 +537,11 @@ def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
 
     They are infinite or NaN where the tails are too heavy.
     """
-    searched, size = distribution._searched, 2 * _PANELS * _NODES
-    mean, variance = (
-        by_rows(_value_moments, distribution, size=size)
-        if searched
-        else _level_moments(distribution)
-    )
+    if distribution._searched:
+        found = by_rows(_value_moments, distribution, size=2 * _PANELS * _NODES)
+    else:
+        found = _over_levels(distribution)
+    mean, variance = found
     low, high = _tail_growth(distribution)
     mean = torch.where(high >= 1, torch.inf, torch.where(low >= 1, -torch.inf, mean))
     mean = torch.where((low >= 1) & (high >= 1), torch.nan, mean)
@@ -534,9 +565,8 @@ def integrated_crps(
     shape = joint_shape(value.shape, distribution.batch_shape)
     y = value.double().expand(shape)
     if distribution._searched:
-        size = 2 * _PANELS * _NODES
-        return by_rows(_value_crps, distribution, y, size=size)
-    return _level_crps(distribution, y)
+        return by_rows(_value_crps, distribution, y, size=2 * _PANELS * _NODES)
+    return _over_levels(distribution, y)
 
 
 def _tail_growth(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,12 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import solve_increasing, with_implicit_gradient
-from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    Shape,
+    Source,
+    joint_shape,
+)
 from calibrant.distributions.laplace import pit_from_far_tail
 from calibrant.distributions.normal import (
     location_and_scale,
@@ -111,9 +116,7 @@ class StudentT(AbstractDistribution):
         z = standard_quantile(survival, self.degrees_of_freedom)
         return self.location - self.scale * z
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         # A normal variable over the root of chi-square / df. In float64, because a
         # chi-square variable of few degrees of freedom underflows in float32.
         half = self.degrees_of_freedom.double().clamp_max(_NORMAL).expand(shape) / 2
