@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import HasCdf, PitValues
-from calibrant.distributions._numerics import Searched, integrated_crps
+from calibrant.distributions._numerics import Bracket, Searched, integrated_crps
 from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 
@@ -163,9 +163,7 @@ class TorchDistribution(Searched):
             return True
         return False
 
-    def _bracket(
-        self, cdf: Tensor, survival: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:  # noqa: ARG002
         """Widen an interval until it holds the quantiles of all rows."""
         lower, upper = (bound.expand(cdf.shape) for bound in self._bounds())
         center = torch.where(lower.isfinite(), lower, upper.nan_to_num(posinf=0.0))
@@ -185,12 +183,17 @@ class TorchDistribution(Searched):
         return torch.where(below, *self._bounds())
 
     def _crps(self, value: Tensor) -> Tensor:
-        try:
-            known = bool(self._given.mean.isfinite().all())
-        except NotImplementedError:
-            known = True
-        found = integrated_crps(self, value, known=known)
-        return found.to(self._answer_dtype(value))
+        with suppress(NotImplementedError):
+            _refuse_endless(self._given.mean, self._given)
+        return integrated_crps(self, value, known=True).to(self._answer_dtype(value))
+
+
+def _refuse_endless(mean: Tensor, given: object) -> None:
+    if not mean.isfinite().all():
+        raise UnsupportedError(
+            f"crps needs a finite mean, which this {type(given).__name__} has not. "
+            "Score with log_prob."
+        )
 
 
 def _support_ends(given: Distribution, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -316,8 +319,8 @@ class ScipyDistribution(AbstractDistribution):
         return self._ask(self._frozen.isf, survival)
 
     def _crps(self, value: Tensor) -> Tensor:
-        known = bool(self.mean.isfinite().all())
-        return integrated_crps(self, value.detach().cpu(), known=known)
+        _refuse_endless(self.mean, self._frozen)
+        return integrated_crps(self, value.detach().cpu(), known=True)
 
 
 class RenamedScipy:

@@ -14,7 +14,7 @@ from calibrant._checks import (
     check_between,
     check_shapes,
 )
-from calibrant.contracts import PitValues, UnitMap
+from calibrant.contracts import PitValues
 
 Shape = tuple[int, ...]
 Source = torch.Generator | None
@@ -155,13 +155,14 @@ class AbstractDistribution(ABC):
         """Values where the cdf jumps or bends, ``(k, *batch_shape)``, if few."""
         return None
 
-    def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        """Levels ``(k,)`` where all quantiles bend, and whether they are steps."""
-        return None, False
+    def _level_kinks(self) -> Tensor | None:
+        """Levels ``(k,)`` where all quantiles bend, if they are not among the kinks."""
+        return None
 
-    def _without_map(self) -> tuple["AbstractDistribution", UnitMap | None]:
-        """Split into a distribution and the map of its levels that makes this one."""
-        return self, None
+    @property
+    def _behind(self) -> "AbstractDistribution":
+        """A distribution with a finite mean just where this has one, maybe simpler."""
+        return self
 
     @property
     def _like(self) -> Tensor:

@@ -10,7 +10,12 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
-from calibrant.distributions._numerics import Searched, by_rows, integrated_crps
+from calibrant.distributions._numerics import (
+    Bracket,
+    Searched,
+    by_rows,
+    integrated_crps,
+)
 from calibrant.distributions.base import (
     AbstractDistribution,
     Shape,
@@ -175,9 +180,7 @@ class GaussianMixture(Searched):
         density = weights / stddevs * (-0.5 * z.square()).exp()
         return beyond.log(), (density.sum(0) / _SQRT_TWO_PI).log()
 
-    def _bracket(
-        self, cdf: Tensor, survival: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:
         z = normal_score(cdf, survival)
         means, stddevs, weights = self._against(z)
         ends = torch.where(weights > 0, means + stddevs * z, torch.nan).double()
@@ -405,9 +408,7 @@ class Mixture(Searched):
             ]
         return self._log_average(logs)
 
-    def _bracket(
-        self, cdf: Tensor, survival: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:
         found = [part._quantile_at(cdf, survival) for part in self.components]
         return *self._around(found), None
 
@@ -425,8 +426,7 @@ class Mixture(Searched):
 
     def _crps(self, value: Tensor) -> Tensor:
         for part, weight in zip(self.components, self.weights, strict=True):
-            # A map does not take a mean away, and the mean behind it costs nothing.
-            inner, _ = part._without_map()
+            inner = part._behind
             try:
                 missing = ~inner.mean.isfinite() & (weight > 0)
             except UnsupportedError:

@@ -109,9 +109,6 @@ class QuantileTable(AbstractDistribution):
     def _kinks(self) -> Tensor:
         return self.values.movedim(-1, 0)
 
-    def _level_kinks(self) -> tuple[Tensor, bool]:
-        return self.levels, False
-
     def _log_prob(self, value: Tensor) -> Tensor:
         pieces = self._pieces
         asked = to_rows(value, self.batch_shape)
