@@ -26,7 +26,7 @@ from calibrant.paper.published import Erratum
 from calibrant.paper.settings import data_title, settings
 from calibrant.paper.statistics import by_arm
 from calibrant.paper.summary import count_words, effects
-from calibrant.report._html import json_text
+from calibrant.report.html import json_text
 from page_records import at, five, folds, pair, record
 from sound_html import SoundPage
 

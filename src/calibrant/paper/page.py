@@ -23,7 +23,7 @@ from calibrant.paper.settings import (
 )
 from calibrant.paper.statistics import ArmResults, by_arm
 from calibrant.paper.summary import count_words, effects, plain_words, tiles
-from calibrant.report._html import (
+from calibrant.report.html import (
     TEMPLATES,
     environment,
     json_text,

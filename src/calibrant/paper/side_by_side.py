@@ -93,16 +93,19 @@ def fit_side_by_side(
         or model.strength == "auto"
         or model.recalibrate_on is not None
         or model.patience is not None
+        or isinstance(model.members, str)
         or (len(wanted) > 1 and settings["schedule"] != "constant")
         or len(sizes) != 1
         or wanted[0] < 1
     ):
         raise InputError(
-            "models are fitted side by side with a network by name, a number as "
-            "strength, recalibrate_on=None, patience=None, equally many rows for each, "
+            "models are fitted side by side with a network by name, numbers as "
+            "strength and members, recalibrate_on=None, patience=None, equally many "
+            "rows for each, "
             'and for several epochs (each at least 1) schedule="constant"; got '
             f"{model}, {sorted(sizes)} rows and epochs {wanted}."
         )
+    copies = int(model.members)
     x, y = check_X_y(x, y, dtype=np.float64, y_numeric=True)
     check_targets(y)
     found: dict[int, nn.Module] = {}
@@ -111,7 +114,7 @@ def fit_side_by_side(
         if state.epoch in wanted[:-1]:
             found[state.epoch] = copy.deepcopy(state.network)
 
-    own = tuple(part for part in rows for _ in range(model.members))
+    own = tuple(part for part in rows for _ in range(copies))
     recipe = model.recipe(float(model.strength), len(rows[0]))
     members, histories = fit_networks(
         Table(x, y, Blocks(np.arange(len(y)))),
@@ -127,6 +130,6 @@ def fit_side_by_side(
         raise KeyboardInterrupt  # a model that is half trained is none of these
     found[wanted[-1]] = members.networks[0]
     return {
-        epoch: SideBySide(replace(members, networks=[network]), model.members)
+        epoch: SideBySide(replace(members, networks=[network]), copies)
         for epoch, network in found.items()
     }
