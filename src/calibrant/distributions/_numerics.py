@@ -166,7 +166,7 @@ class Searched(FromBothTails, ABC):
         inside = torch.minimum(*small) > 0
         regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
         below = (small[0] < small[1]).expand(shape)
-        tail = torch.where(below, *regular)
+        tail = torch.where(below, regular[0], regular[1])
         log_goal = tail.log()
         with torch.no_grad():
             low, high, start = self._bracket(*regular)

@@ -183,8 +183,10 @@ class TorchDistribution(Searched):
         return torch.where(below, *self._bounds())
 
     def _crps(self, value: Tensor) -> Tensor:
+        mean = torch.zeros(())
         with suppress(NotImplementedError):
-            _refuse_endless(self._given.mean, self._given)
+            mean = self._given.mean
+        _refuse_endless(mean, self._given)
         return integrated_crps(self, value, known=True).to(self._answer_dtype(value))
 
 
