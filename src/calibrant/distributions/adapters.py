@@ -27,7 +27,7 @@ class TorchDistribution(Searched):
 
     Values outside the support have cdf 0 or 1 and log_prob ``-inf``, where torch raises
     or extrapolates. ``quantile`` inverts the cdf if torch has no ``icdf``; ``crps`` is
-    an integral over levels, or over values if there is no ``icdf``. The tails are
+    an integral over values. The tails are
     as precise as torch's cdf and :math:`1 - F` are.
 
     Parameters
@@ -241,7 +241,7 @@ class ScipyDistribution(AbstractDistribution):
 
     Everything is float64 on the CPU and without gradient: it is for measuring and
     recalibrating a model, not for training one. ``crps`` is an integral over
-    levels and needs a finite mean.
+    values and needs a finite mean.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Rows of a table as a matrix of numbers, by what the training rows taught."""
 
+import itertools
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -22,7 +22,14 @@ from calibrant.tables.columns import (
     row_codes,
 )
 from calibrant.tables.infer import Sample, infer_column
-from calibrant.tables.options import Roles, Style, check_roles
+from calibrant.tables.options import (
+    Roles,
+    Style,
+    check_columns,
+    check_roles,
+    one_line,
+    shown,
+)
 from calibrant.tables.parse import (
     BoolArray,
     FloatArray,
@@ -31,7 +38,6 @@ from calibrant.tables.parse import (
     read_numbers,
     read_target,
 )
-from calibrant.tables.wording import amount, close_names, listed, one_line, shown
 
 __all__ = ["TableEncoder"]
 
@@ -82,11 +88,10 @@ class TableEncoder:
         names = [name for column in self.columns for name in column.features]
         taken, unique = set(names), dict[str, None]()
         for name in names:
-            free, number = name, 2
             # Only if a header holds a name that is made here, too.
-            while free in unique or (free != name and free in taken):
-                free, number = f"{name} ({number})", number + 1
-            unique[free] = None
+            others = (f"{name} ({number})" for number in itertools.count(2))
+            free = (other for other in others if other not in taken | unique.keys())
+            unique[next(free) if name in unique else name] = None
         return tuple(unique)
 
     @cached_property
@@ -118,15 +123,10 @@ class TableEncoder:
             The training rows, n of them, with columns of different names.
         target
             The column that is to be predicted.
-        roles
-            What the user says about columns.
-        style
-            How the file is written.
-        name
-            Of the file, for messages.
-        rows
-            The rows' numbers in the file, shape ``(n,)``, 1 for the first one; None
-            if it is all of the file.
+        roles, style
+            What columns are for, and how the file is written.
+        name, rows
+            Of the file and numbers ``(n,)`` of the rows in it, for messages; None: all.
         """
         names = table.column_names
         if not table.num_rows:
@@ -165,10 +165,8 @@ class TableEncoder:
         ----------
         data
             Has the needed columns in any order; others are ignored.
-        name
-            Of the file, for messages.
-        first_row
-            The number of the first row; 1 is the one below the header.
+        name, first_row
+            Of the file, and the number of the first row in it, for messages.
         style
             How the file is written; None takes that of training.
         findings
@@ -180,7 +178,7 @@ class TableEncoder:
             Whether a cell that does not fit its column is an error; else it counts as
             missing unless most of the column is such.
         """
-        self._check_columns(data.schema.names, name=name)
+        check_columns(self.needed, data.schema.names, name=name)
         findings = Findings() if findings is None else findings
         used = np.ones(data.num_rows, dtype=np.bool_) if used is None else used
         outside = np.zeros(data.num_rows, dtype=np.bool_)
@@ -201,7 +199,7 @@ class TableEncoder:
             parts.append(column.rule.encode(cells, reading))
         findings.rows += int(used.sum())
         findings.rows_outside += int((outside & used).sum())
-        return np.hstack(parts)
+        return np.ascontiguousarray(np.hstack(parts))
 
     @property
     def uses_target(self) -> bool:
@@ -230,10 +228,8 @@ class TableEncoder:
         labels
             Shape ``(n,)``: rows with the same label are in the same fold. Rows with
             equal features must have the same, and stay equal.
-        folds
-            How many.
-        seed
-            Of the folds.
+        folds, seed
+            How many folds, and how rows come into them.
         """
         matrix = self.encode(data, name=name, style=style)
         style_of = {c.name: self.style_for(style, c.name) for c in self.columns}
@@ -273,23 +269,6 @@ class TableEncoder:
             return replace(style, missing=missing)
         marks = {"decimal": own.decimal, "thousands": own.thousands, "unit": own.unit}
         return replace(style, missing=missing, **marks)
-
-    def _check_columns(self, names: Sequence[str], *, name: str) -> None:
-        counts = Counter(names)
-        absent = [column for column in self.needed if column not in counts]
-        if absent:
-            near = close_names(absent[0], [n for n in counts if n != self.target], 1)
-            hint = f" (did you mean {shown(near[0])}?)" if near else ""
-            raise InputError(
-                f"{name} must have the columns that the model was trained with, and "
-                f"{amount(len(absent), 'column')} of them missing: {listed(absent)}"
-                f"{hint}."
-            )
-        double = [column for column in self.needed if counts[column] > 1]
-        if double:
-            raise InputError(
-                f"{name} must have each column once, got twice: {listed(double)}."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON, for :meth:`from_dict`."""
