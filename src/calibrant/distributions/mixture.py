@@ -247,9 +247,8 @@ def _normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
 class Mixture(Searched):
     r"""The distribution with cdf :math:`\sum_k w_k F_k(y)`, for each row.
 
-    The components may be of any family, and of several: normal, Student's t, or
-    recalibrated one by one. For normal components alone :class:`GaussianMixture` has
-    closed forms; :func:`pool` chooses between the two.
+    The components may be of any family, and of several. For normal components alone
+    :class:`GaussianMixture` has closed forms; :func:`pool` chooses between the two.
 
     .. math::
         \mu = \sum_k w_k \mu_k, \qquad
@@ -260,9 +259,8 @@ class Mixture(Searched):
     If a component lacks something, so does the mixture: with samples among them there
     is neither a density nor a gradient of quantiles and crps.
 
-    ``crps`` is an integral over values and needs finite means. Its error is below 1e-6
-    standard deviations for smooth components, 1e-4 through maps with many kinks, and
-    1e-3 for hundreds of samples.
+    ``crps`` is an integral and needs finite means. Its error is below 1e-6 standard
+    deviations for smooth components, and 1e-4 through maps with many kinks.
 
     Parameters
     ----------
