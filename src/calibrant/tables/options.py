@@ -74,9 +74,7 @@ class Style:
     def found(self, *, delimiter: str | None, decimal: str) -> "Style":
         """Return the same style with what was None filled in."""
         return dataclasses.replace(
-            self,
-            delimiter=self.delimiter or delimiter,
-            decimal=self.decimal or decimal,
+            self, delimiter=self.delimiter or delimiter, decimal=self.decimal or decimal
         )
 
     @property
