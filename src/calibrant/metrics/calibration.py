@@ -115,7 +115,7 @@ def calibration_curve(
     Parameters
     ----------
     pit
-        PIT values of shape ``(n,)``, or what ``law.pit(y)`` returns.
+        PIT values of shape ``(n,)``, or what ``distribution.pit(y)`` returns.
     levels
         :math:`M`, for the probabilities :math:`j / M`, or the probabilities
         themselves, shape ``(k,)``.
