@@ -81,7 +81,9 @@ def plot_calibration(
         n, levels, confidence=confidence, simultaneous=True
     )
     ax.fill_between(
-        *map(_from_zero, (nominal, low, high)),
+        _from_zero(nominal),
+        _from_zero(low),
+        _from_zero(high),
         color=GRAY,
         alpha=0.2,
         linewidth=0,
@@ -125,7 +127,7 @@ def plot_pit_histogram(
     low, high = histogram_band(n, bins, confidence=confidence, simultaneous=True)
     counts, edges = np.histogram(values, bins=bins, range=(0, 1))
     ax = _axes(ax, size=(4.2, 3.0))
-    bar = {"width": 1 / bins, "align": "edge", "color": COLORS[0]}
+    bar: dict[str, Any] = {"width": 1 / bins, "align": "edge", "color": COLORS[0]}
     ax.bar(edges[:-1], counts, **bar, edgecolor="white", linewidth=0.8)
     ax.axhspan(low, high, color=GRAY, alpha=0.25, linewidth=0, zorder=3)
     ax.axhline(n / bins, color=GRAY, linewidth=1, linestyle="--", zorder=4)
