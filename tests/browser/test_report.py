@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from calibrant.paper.MISSING_errata import errata
 
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Column, Entry, Grid
 from calibrant.paper.ledger import LEVELS, Cell, Record
 from calibrant.paper.page import write_page
-from calibrant.paper.published import errata
+from calibrant.paper.tables import Column, Entry, Grid
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

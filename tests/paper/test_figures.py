@@ -8,8 +8,7 @@ import pytest
 from calibrant.metrics.floors import calibration_band
 from calibrant.paper.figures import curves_figure, sweep_figure, write_figures
 from calibrant.paper.ledger import LEVELS, Cell, Record
-from calibrant.paper.settings import settings
-from calibrant.paper.statistics import by_arm
+from calibrant.paper.results import by_arm, settings
 from page_records import measured
 
 SWEEP = (0.0, 1.0, 5.0, 20.0)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from calibrant.paper.grid import Column, Entry, Grid, to_csv, to_latex, to_markdown
+from calibrant.paper.tables import Column, Entry, Grid, to_csv, to_latex, to_markdown
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from calibrant.paper.claims import verdicts
 from calibrant.paper.ledger import Cell, Record
-from calibrant.paper.statistics import by_arm
+from calibrant.paper.results import by_arm
 from calibrant.paper.tables import arm_overview, error_overview, verdict_overview
 from page_records import measured
 

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calibrant.paper.MISSING_Erratum import Erratum
 
 from calibrant import InputError
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Column, Entry, Grid
 from calibrant.paper.ledger import Record
 from calibrant.paper.page import (
     chart_data,
+    count_words,
+    effects,
     grid_view,
     how_it_ran,
     number_text,
     write_page,
 )
-from calibrant.paper.published import Erratum
-from calibrant.paper.settings import data_title, settings
-from calibrant.paper.statistics import by_arm
-from calibrant.paper.summary import count_words, effects
+from calibrant.paper.results import by_arm, data_title, settings
+from calibrant.paper.tables import Column, Entry, Grid
 from calibrant.report._html import json_text
 from page_records import at, five, folds, pair, record
 from sound_html import SoundPage

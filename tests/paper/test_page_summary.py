@@ -3,10 +3,8 @@
 from dataclasses import replace
 
 from calibrant.paper.claims import verdicts
-from calibrant.paper.page import chart_data
-from calibrant.paper.settings import settings
-from calibrant.paper.statistics import by_arm
-from calibrant.paper.summary import effects, plain_words, tiles
+from calibrant.paper.page import chart_data, effects, plain_words, tiles
+from calibrant.paper.results import by_arm, settings
 from page_records import at, five, pair
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from calibrant import InputError
 from calibrant.paper.plan import Plan, Study, choose_plan
-from calibrant.paper.reproduce import report, reproduce
+from calibrant.paper.run import report, reproduce
 
 MODULE = sys.modules["calibrant.paper.reproduce"]  # its name is a function's too
 TABLES = [f"table-{number}" for number in (1, 2, 3, 4)]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calibrant.paper.MISSING_verdict_sets_grid import verdict_sets_grid
 
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Entry, Grid, to_latex
-from calibrant.paper.ledger import LEVELS, Cell, Record
+from calibrant.paper.ledger import LEVELS, Arm, Cell, Record
 from calibrant.paper.published import (
     ENSEMBLE,
     ISOTONIC,
@@ -21,8 +21,10 @@ from calibrant.paper.published import (
     Model,
     lookup,
 )
-from calibrant.paper.statistics import Arm, by_arm
+from calibrant.paper.results import by_arm
 from calibrant.paper.tables import (
+    Entry,
+    Grid,
     agreement_grid,
     arm_grid,
     disagreement_grid,
@@ -30,8 +32,8 @@ from calibrant.paper.tables import (
     paper_tables,
     shuffled_grid,
     tables,
+    to_latex,
     verdict_grid,
-    verdict_sets_grid,
     write_grids,
 )
 from page_records import measured

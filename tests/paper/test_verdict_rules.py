@@ -3,7 +3,7 @@
 import pytest
 
 from calibrant.paper.claims import count_rule, much_more_rule, named_rule
-from calibrant.paper.statistics import PairedTest, SetComparison
+from calibrant.paper.results import PairedTest, SetComparison
 
 
 def made(*results: tuple[str, float, float, float]) -> list[SetComparison]:

@@ -8,17 +8,16 @@ import numpy as np
 import pytest
 
 from calibrant.paper.claims import Verdict, verdicts
-from calibrant.paper.ledger import LEVELS, Cell, Record
+from calibrant.paper.ledger import LEVELS, Arm, Cell, Record
 from calibrant.paper.published import (
     ENSEMBLE,
     ISOTONIC,
     MC_DROPOUT,
     PAPER_DATA,
-    PAPER_REGULARIZER,
     Model,
     paper_texts,
 )
-from calibrant.paper.statistics import Arm
+from calibrant.paper.results import PAPER_REGULARIZER
 from page_records import measured
 
 NINE = PAPER_DATA[:9]

@@ -20,7 +20,7 @@ from calibrant.errors import InputError
 
 if TYPE_CHECKING:
     from calibrant.paper.plan import Plan
-    from calibrant.paper.reproduce import Reproduction
+    from calibrant.paper.run import Reproduction
 
 __all__ = ["reproduce"]
 
@@ -238,10 +238,6 @@ def _report(out: Path, console: Console) -> None:
 
 
 def _show(done: "Reproduction", console: Console) -> None:
-    from rich.console import Console
-
-    from calibrant.paper.screen import screen
-
     console.json(
         {
             "report": done.page,
@@ -260,7 +256,7 @@ def _show(done: "Reproduction", console: Console) -> None:
         }
     )
     if not console.silent:
-        console.show(screen(done, width=Console().width))
+        console.show(done.screen())
         sys.stdout.flush()
     for job, error in done.failures:
         say(f"calibrant: failed: {job}: {error}", err=True)
