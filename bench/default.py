@@ -40,7 +40,7 @@ from bench._tables import (
 from bench.summary import Results
 from calibrant import CalibratedRegressor, Empirical, Gaussian, QuantileTable
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators.families import Designs
+from calibrant.estimators.pool import Pool
 
 Predict = Callable[[Array], AbstractDistribution]
 Fit = Callable[[Array, Array, int], Predict]
@@ -79,8 +79,8 @@ def _arm(options: dict[str, Any]) -> Fit:
 
 def no_pool_factor(x: Array, y: Array, seed: int) -> Predict:
     """The default, with the map of pools as small as those that were measured."""
-    plain = property(lambda designs: 1 / designs.pool_size)
-    with mock.patch.object(Designs, "inverse_size", plain):
+    plain = property(lambda pool: 1 / pool.designs[0].pool_size)
+    with mock.patch.object(Pool, "inverse_size", plain):
         return default(x, y, seed)
 
 

@@ -18,8 +18,12 @@ from typer.testing import CliRunner
 
 from calibrant import CalibratedRegressor
 from calibrant._terminal import printable
-from calibrant.commands._console import command_line, for_the_shell, group_table
-from calibrant.commands._options import complete_columns
+from calibrant.commands._console import (
+    command_line,
+    complete_columns,
+    for_the_shell,
+    group_table,
+)
 from calibrant.commands.app import app, run
 from calibrant.metrics.groups import calibration_by
 from calibrant.tables import write_table
@@ -284,7 +288,7 @@ def test_a_command_that_is_written_wrongly_is_one_line(
         (["fit"], "calibrant fit: Missing"),
         (["fit", "x.csv", "--target", "y", "--epoch", "3"], "No such option: --epoch"),
         (["fitt"], "No such command"),
-        (["fit", "x.csv", "--target", "y", "--members", "0"], "--members"),
+        (["fit", "x.csv", "--target", "y", "--seed", "a"], "--seed"),
     ):
         monkeypatch.setattr(sys, "argv", ["calibrant", *arguments])
         assert run() == 2
@@ -345,7 +349,7 @@ def test_trees_can_be_chosen(place: Path, tmp_path: Path) -> None:
     assert told["about"]["changed"]["learners"] == "('boosting',)"
     assert told["about"]["epochs"] is None
     said = invoke(*arguments, *out, "--force", "--learners", "trees", code=2).stderr
-    assert 'learners must be a list of "network" and "boosting"' in said
+    assert 'learners must be a list of "network", "boosting"' in said
     said = invoke(*arguments, *out, "--force", "--set", "learners=x", code=2).stderr
     assert said == "calibrant: --set learners: use --learners.\n"
 

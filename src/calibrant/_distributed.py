@@ -1,10 +1,16 @@
-"""Rows of all processes of a data-parallel training, with their gradients."""
+"""Data-parallel training: rows of all processes with gradients, common decisions."""
 
+import atexit
+import hashlib
+import multiprocessing
+import os
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, distributed
 
@@ -13,10 +19,14 @@ from calibrant.errors import LostRankError
 
 __all__ = [
     "Group",
+    "Team",
     "announced",
-    "collective",
+    "fingerprint_of",
     "gather_rows",
     "gathers",
+    "join_team",
+    "local_device",
+    "plain",
 ]
 
 #: A process group of torch; None stands for the group of all.
@@ -26,6 +36,10 @@ Group = Any
 _CONNECTION = ("gloo", "NCCL", "Connection", "TCPStore", "imed out", "timeout")
 # What a rank that failed says instead of its number of rows.
 _FAILED = -1
+#: For a group that is made here: how long one process waits for the others.
+_TIMEOUT = timedelta(minutes=10)
+# What torchrun tells each process.
+_TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def gathers(wished: bool | None, *, training: bool, group: Group = None) -> bool:
@@ -66,25 +80,16 @@ def collective(action: str) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:  # all of torch.distributed's are of this kind
-        if not _speaks_of_others(error):
-            raise
+        lost = isinstance(error, distributed.DistError)
+        if not lost and not any(word in str(error) for word in _CONNECTION):
+            raise  # a network's own fault
+        first_line = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise LostRankError(
             f"the processes could not {action}: another one has ended, or has not come "
             "here within the timeout of the process group. All must call the same "
             "things equally often; the one that fell out says why in its own output. "
-            f"({_first_line(error)})"
+            f"({first_line})"
         ) from error
-
-
-def _speaks_of_others(error: RuntimeError) -> bool:
-    """Tell the faults of a connection from those of a network's own code."""
-    if isinstance(error, distributed.DistError):
-        return True
-    return any(word in str(error) for word in _CONNECTION)
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 @contextmanager
@@ -157,10 +162,15 @@ def gather_rows(
 def _headers(rows: int, kind: int, device: torch.device, group: Group) -> Tensor:
     """What each process is about to send, ``(processes, 2)``."""
     own = torch.tensor([rows, kind], device=device)
+    return torch.stack(_gathered(own, "tell each other their numbers of rows", group))
+
+
+def _gathered(own: Tensor, action: str, group: Group = None) -> list[Tensor]:
+    """Tensors of one size of all processes."""
     found = [torch.empty_like(own) for _ in range(distributed.get_world_size(group))]
-    with collective("tell each other their numbers of rows"):
+    with collective(action):
         distributed.all_gather(found, own, group=group)
-    return torch.stack(found)
+    return found
 
 
 class _Rows(torch.autograd.Function):
@@ -172,9 +182,7 @@ class _Rows(torch.autograd.Function):
         # Collectives need tensors of one size.
         longest = values.new_zeros(*values.shape[:-1], max(sizes))
         longest[..., : values.shape[-1]] = values
-        parts = [torch.empty_like(longest) for _ in sizes]
-        with collective("gather the rows of a batch"):
-            distributed.all_gather(parts, longest, group=group)
+        parts = _gathered(longest, "gather the rows of a batch", group)
         cut = [part[..., :size] for part, size in zip(parts, sizes, strict=True)]
         return torch.cat(cut, -1)
 
@@ -186,3 +194,114 @@ class _Rows(torch.autograd.Function):
                 "here. Take them with distributed=False."
             )
         return gradient[..., ctx.place] * ctx.processes, None, None
+
+
+class Team:
+    """All processes of a training: each holds all rows and takes a part of every batch.
+
+    A step's gradient is that of the whole batch.
+    """
+
+    def __init__(self) -> None:
+        self.rank: int = distributed.get_rank()
+        self.size: int = distributed.get_world_size()
+
+    def share(self, tensors: Iterable[Tensor]) -> None:
+        """Give all processes the first one's numbers."""
+        with torch.no_grad():
+            for values in tensors:
+                values.copy_(self.agreed(values))
+
+    def average(self, parameters: Sequence[Tensor]) -> None:
+        """Replace gradients by their means over the processes, in one message."""
+        zeros = torch.zeros_like
+        found = [zeros(part) if part.grad is None else part.grad for part in parameters]
+        joined = self.mean(torch.cat([gradient.reshape(-1) for gradient in found]))
+        pieces = joined.split([part.numel() for part in parameters])
+        for part, mean in zip(parameters, pieces, strict=True):
+            part.grad = mean.view_as(part)
+
+    def part(self, rows: Tensor) -> Tensor:
+        """Return this process's part of a batch ``(members, b)``; it may be empty."""
+        return rows.tensor_split(self.size, dim=1)[self.rank]
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Mean over the processes, without a gradient."""
+        total = values.detach().clone()
+        with collective("join their losses and gradients"):
+            distributed.all_reduce(total)
+        return total / self.size
+
+    def agreed(self, values: Tensor) -> Tensor:
+        """Return what the first process has, so that all decide alike."""
+        result = values.detach().clone().contiguous()
+        with collective("agree on a decision"):
+            distributed.broadcast(result, src=0)
+        return result
+
+    def check_alike(self, fingerprint: int, *, name: str, device: torch.device) -> None:
+        """Refuse processes that hold different things, in all of them."""
+        own = torch.tensor([fingerprint], device=device)
+        found = _gathered(own, f"compare their {name}")
+        others = [rank for rank, their in enumerate(found) if not their.equal(found[0])]
+        if others:
+            raise InputError(
+                f"all processes must be given the same {name}: those of rank "
+                f"{others[0]} are not those of rank 0. Give all of them everything; "
+                "each takes its part of every batch by itself."
+            )
+
+
+def join_team(device: str = "cpu") -> Team:
+    """Return the team of all processes; make its group as torchrun says if need be."""
+    if not distributed.is_available():
+        raise InputError("distributed=True needs a torch that is built with it.")
+    if not distributed.is_initialized():
+        worker = multiprocessing.current_process().name
+        if worker != "MainProcess" or any(name not in os.environ for name in _TOLD):
+            raise InputError(
+                "distributed=True needs several processes, each started by torchrun, "
+                f"and this one ({worker}) is not. Start it with torchrun "
+                "--nproc-per-node 2 YOUR_SCRIPT.py and n_jobs=1, or call "
+                "torch.distributed.init_process_group() first."
+            )
+        backend = "nccl" if device.startswith("cuda") else "gloo"
+        with collective("find each other"):
+            distributed.init_process_group(backend, timeout=_TIMEOUT)
+        atexit.register(_leave)
+    return Team()
+
+
+def _leave() -> None:
+    # At the end of a process that has lost the others, there is nothing to leave.
+    with suppress(RuntimeError):
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
+def local_device(device: str) -> str:
+    """Give each process of a machine a GPU of its own."""
+    return f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if device == "cuda" else device
+
+
+def fingerprint_of(*parts: Any) -> int:  # noqa: ANN401  (arrays, texts, numbers, None)
+    """A number that differs when a part does."""
+    digest = hashlib.blake2b(digest_size=7)  # fits into 63 bits
+    for part in parts:
+        given = part.cpu().numpy() if isinstance(part, Tensor) else part
+        if isinstance(given, np.ndarray):
+            digest.update(repr(given.shape).encode())
+            numbers = given.dtype.kind in "biuf"
+            given = np.ascontiguousarray(given).data if numbers else given.tolist()
+        digest.update(given if isinstance(given, memoryview) else repr(given).encode())
+    return int.from_bytes(digest.digest(), "big")
+
+
+def plain(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as texts; of objects the type alone, as their addresses differ."""
+    return [
+        f"{name}={value!r}"
+        if isinstance(value, bool | int | float | str | tuple | list | None)
+        else f"{name}: {type(value).__name__}"
+        for name, value in sorted(settings.items())
+    ]

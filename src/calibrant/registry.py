@@ -11,7 +11,15 @@ from calibrant.errors import InputError
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
     from calibrant.contracts import Sorter, TargetTransform
 
-__all__ = ["SORTERS", "TRANSFORMS", "StoredPart", "Table", "load", "part_from_json"]
+__all__ = [
+    "SORTERS",
+    "TRANSFORMS",
+    "StoredPart",
+    "Table",
+    "load",
+    "part_from_json",
+    "read_json",
+]
 
 Part = TypeVar("Part")
 _VERSION = 1
@@ -144,11 +152,20 @@ class StoredPart:
         return f"{type(self).__name__}({options})"
 
 
+def read_json(text: str) -> Any:  # noqa: ANN401
+    """Read JSON; a ``ValueError`` for NaN and infinity, which are not part of it."""
+
+    def refuse(constant: str) -> float:
+        raise ValueError(f"{constant} is not a number of JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
 def part_from_json(table: Table[Any], text: str) -> Any:  # noqa: ANN401
     """Make the part that ``to_json`` wrote, or say what is wrong with the text."""
     kind, source = table.kind, f"what a {table.kind}'s to_json() gave"
     try:
-        content = json.loads(text, parse_constant=_refuse)
+        content = read_json(text)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"text must be {source}, complete; it cannot be read as JSON: {error}."
@@ -187,10 +204,6 @@ def part_from_json(table: Table[Any], text: str) -> Any:  # noqa: ANN401
         raise InputError(
             f"the text for {name!r} is damaged: {reason}. Write it again by to_json()."
         ) from error
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number of JSON")
 
 
 SORTERS: "Table[Sorter]" = Table(

@@ -8,11 +8,9 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import secrets
-import stat
-import sys
-import warnings
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,9 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from calibrant._version import __version__
 from calibrant.errors import StorageError
 from calibrant.files import new_file
-
-if sys.platform != "win32":
-    import fcntl
+from calibrant.registry import read_json
 
 if TYPE_CHECKING:  # a description is read without torch, which takes seconds to import
     from torch import Tensor
@@ -40,10 +36,10 @@ ARRAYS, MANIFEST, SUMS = "arrays.safetensors", "model.json", "SHA256SUMS"
 PAGE = "report.html"
 FORMAT, VERSION = "calibrant", 1
 
-#: Bytes that each file may have; that of the arrays is in the manifest.
-_MOST = {MANIFEST: 2**28, SUMS: 2**10}
-#: How often a folder may be replaced while it is read.
-_TRIES = 100
+#: Bytes that a description or the checksums may have.
+_MOST = 2**28
+#: How often, and after how many seconds, a folder that is being replaced is read again.
+_TRIES, _PAUSE = 20, 0.005
 _READERS = {
     "CalibratedRegressor": "Read it with calibrant.load(folder).",
     "TableModel": "Read it with calibrant.TableModel.load(folder).",
@@ -63,15 +59,9 @@ def write_folder(
 ) -> Path:
     """Write arrays and a description as a folder, as a whole or not at all.
 
-    ``model.json`` names the format, the kind, the description, and dtype and shape of
-    each array. Equal input gives equal bytes.
-
-    The files are written beside ``folder``, brought to the disk and renamed. With
-    ``overwrite`` the former version is renamed, the new one takes its name, and only
-    then is the former one removed. :func:`read_folder` finds one of the two at any
-    moment, also after a process was killed between these steps: the former version then
-    stands beside ``folder`` under a name with a dot in front that ends in ``.old``.
-    What a killed process left is removed by the next write of the same folder.
+    The files are written to a hidden folder beside ``folder``, which is then renamed. A
+    former version is renamed first and removed last; :func:`read_folder` finds one of
+    the two. Equal input gives equal bytes.
 
     Parameters
     ----------
@@ -117,11 +107,9 @@ def write_folder(
     ({'slope': tensor([2., 3.])}, {'target': 'price'})
     """
     target = _locate(folder)
-    packed, listing = _pack(arrays)
-    manifest = _manifest(kind, description, listing, len(packed))
-    files = {ARRAYS: packed, MANIFEST: manifest}
-    sums = "".join(f"{_sha256(content)}  {name}\n" for name, content in files.items())
-    files[SUMS] = sums.encode()
+    packed = _pack(arrays)
+    files = {ARRAYS: packed, MANIFEST: _manifest(kind, description, len(packed))}
+    files[SUMS] = "".join(_sum(name, files[name]) + "\n" for name in files).encode()
     if page is not None:
         files[PAGE] = page.encode()
     with _writing(target):
@@ -188,15 +176,10 @@ def read_folder(
     def read(place: Path) -> "tuple[dict[str, Tensor], dict[str, Any]]":
         content, sums = _read_manifest(place, kind)
         path = place / ARRAYS
-        packed = _read_file(path, size=content["bytes"])
+        _check_size(path, content["bytes"])
+        packed = path.read_bytes()
         _check_sum(path, packed, sums)
-        arrays = _unpack(packed, path)
-        if _listing(arrays) != content["arrays"]:
-            raise StorageError(
-                f"{path} must hold the arrays that {MANIFEST} lists, and it holds "
-                "others. Write the folder again."
-            )
-        return arrays, content["description"]
+        return _unpack(packed, path), content["description"]
 
     return _despite_saves(_locate(folder), read)
 
@@ -212,9 +195,9 @@ def read_description(folder: str | os.PathLike[str], *, kind: str) -> dict[str, 
 
     def read(place: Path) -> dict[str, Any]:
         content, _ = _read_manifest(place, kind)
-        with _opened(place / ARRAYS, size=content["bytes"]):
-            description: dict[str, Any] = content["description"]
-            return description
+        _check_size(place / ARRAYS, content["bytes"])
+        description: dict[str, Any] = content["description"]
+        return description
 
     return _despite_saves(_locate(folder), read)
 
@@ -236,7 +219,7 @@ def _locate(folder: str | os.PathLike[str]) -> Path:
 # Content -------------------------------------------------------------------------
 
 
-def _pack(arrays: "Mapping[str, Tensor]") -> tuple[bytes, dict[str, str]]:
+def _pack(arrays: "Mapping[str, Tensor]") -> bytes:
     """Return a safetensors file of the arrays in the order of their names."""
     import torch
     from safetensors import SafetensorError
@@ -244,14 +227,15 @@ def _pack(arrays: "Mapping[str, Tensor]") -> tuple[bytes, dict[str, str]]:
 
     try:
         # A clone also carries out a conjugate that is only a mark on memory.
-        copies = {
-            name: arrays[name]
-            .detach()
-            .cpu()
-            .clone(memory_format=torch.contiguous_format)
-            for name in sorted(arrays)
-        }
-        return save(copies), _listing(copies)
+        return save(
+            {
+                name: arrays[name]
+                .detach()
+                .cpu()
+                .clone(memory_format=torch.contiguous_format)
+                for name in sorted(arrays)
+            }
+        )
     except (SafetensorError, LookupError, ValueError, RuntimeError) as error:
         raise StorageError(
             "arrays must be dense tensors of dtypes that the installed safetensors "
@@ -260,15 +244,11 @@ def _pack(arrays: "Mapping[str, Tensor]") -> tuple[bytes, dict[str, str]]:
 
 
 def _unpack(packed: bytes, path: Path) -> "dict[str, Tensor]":
-    from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
         arrays = load(packed)
-    except (
-        *(SafetensorError, LookupError, ValueError, TypeError),
-        *(RuntimeError, AssertionError, OverflowError),
-    ) as error:
+    except Exception as error:  # of many kinds, if somebody else has written it
         raise StorageError(
             f"{path} is not a safetensors file that this environment can read: "
             f"{error}. Upgrade safetensors, or write the folder again."
@@ -278,23 +258,12 @@ def _unpack(packed: bytes, path: Path) -> "dict[str, Tensor]":
     return {name: arrays[name].clone() for name in sorted(arrays)}
 
 
-def _listing(arrays: "Mapping[str, Tensor]") -> dict[str, str]:
-    """Describe each array by dtype and shape, as in ``float32[64, 13]``."""
-    return {
-        name: f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
-        for name, tensor in arrays.items()
-    }
-
-
-def _manifest(
-    kind: str, description: Mapping[str, object], listing: dict[str, str], size: int
-) -> bytes:
+def _manifest(kind: str, description: Mapping[str, object], size: int) -> bytes:
     content = {
         "format": FORMAT,
         "format_version": VERSION,
         "kind": kind,
         "calibrant": __version__,
-        "arrays": listing,
         "bytes": size,
     }
     try:
@@ -306,9 +275,9 @@ def _manifest(
             f"the description must be finite numbers and text that JSON can hold: "
             f"{error}."
         ) from error
-    if len(raw) > _MOST[MANIFEST]:
+    if len(raw) > _MOST:
         raise StorageError(
-            f"the description must take at most {_MOST[MANIFEST]} bytes as JSON, got "
+            f"the description must take at most {_MOST} bytes as JSON, got "
             f"{len(raw)}. Take a recalibrator that is not as large as its rows, as "
             'recalibrator="beta".'
         )
@@ -317,9 +286,15 @@ def _manifest(
 
 def _read_manifest(place: Path, kind: str) -> tuple[dict[str, Any], str]:
     """Return the checked content of ``model.json``, and the text of checksums."""
-    _check_folder(place)
+    if not place.is_dir():
+        raise StorageError(
+            f"{place} must be a folder, and it is a file."
+            if place.exists()
+            else f"there is no folder {place}. Look for a misspelled name."
+        )
     path = place / MANIFEST
-    raw = _read_file(path)
+    _check_size(path)
+    raw = path.read_bytes()
     content = _parse(raw, path)
     # First, since a newer format may have other checksums.
     version = content.get("format_version")
@@ -329,7 +304,8 @@ def _read_manifest(place: Path, kind: str) -> tuple[dict[str, Any], str]:
             f"{version}; this version, {__version__}, reads up to {VERSION}: upgrade "
             "calibrant."
         )
-    sums = _read_file(place / SUMS).decode("ascii", errors="replace")
+    _check_size(place / SUMS)
+    sums = (place / SUMS).read_text("ascii", errors="replace")
     # Version control may have changed the ends of the lines.
     _check_sum(path, raw.replace(b"\r\n", b"\n"), sums)
     if content.get("kind") != kind:
@@ -337,12 +313,12 @@ def _read_manifest(place: Path, kind: str) -> tuple[dict[str, Any], str]:
             f"{path} describes a {content.get('kind')!r}, and a {kind!r} was asked "
             f"for. {_READERS.get(str(content.get('kind')), 'Name another folder.')}"
         )
-    names = ("format_version", "description", "arrays", "bytes")
+    names = ("format_version", "description", "bytes")
     types = [type(content.get(name)) for name in names]
-    if types != [int, dict, dict, int] or version != VERSION:
+    if types != [int, dict, int] or version != VERSION:
         raise StorageError(
-            f"{path} must have a format_version, a description, arrays and their "
-            "bytes, as calibrant always writes them. Write the folder again."
+            f"{path} must have a format_version, a description and the arrays' bytes, "
+            "as calibrant always writes them. Write the folder again."
         )
     return content, sums
 
@@ -350,8 +326,8 @@ def _read_manifest(place: Path, kind: str) -> tuple[dict[str, Any], str]:
 def _parse(raw: bytes, path: Path) -> dict[str, Any]:
     """Read JSON that calls itself calibrant's; nothing else is checked."""
     try:
-        content = json.loads(raw.decode("utf-8"), parse_constant=_refuse_constant)
-    except (ValueError, RecursionError, MemoryError) as error:
+        content = read_json(raw.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
         raise StorageError(
             f"{path} cannot be read as JSON, it is truncated, damaged or another "
             f"file: {error}. Write the folder again."
@@ -365,16 +341,13 @@ def _parse(raw: bytes, path: Path) -> dict[str, Any]:
     return content
 
 
-def _refuse_constant(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number of JSON")
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def _sum(name: str, content: bytes) -> str:
+    """Return a line of ``SHA256SUMS``."""
+    return f"{hashlib.sha256(content).hexdigest()}  {name}"
 
 
 def _check_sum(path: Path, content: bytes, sums: str) -> None:
-    if f"{_sha256(content)}  {path.name}" not in sums.splitlines():
+    if _sum(path.name, content) not in sums.splitlines():
         raise StorageError(
             f"{path} has been edited, damaged or replaced since it was written: its "
             f"checksum is not the one in {SUMS}. Copy both again, undo the change, or "
@@ -382,24 +355,45 @@ def _check_sum(path: Path, content: bytes, sums: str) -> None:
         )
 
 
-# Reading -------------------------------------------------------------------------
+def _check_size(path: Path, size: int | None = None) -> None:
+    """Refuse what is not a regular file of the right size, before reading it."""
+    if not path.exists():
+        raise StorageError(
+            f"{path} is missing. A folder of calibrant holds {MANIFEST}, {ARRAYS} and "
+            f"{SUMS}: copy all, or name another folder."
+        )
+    if not path.is_file():
+        raise StorageError(f"{path} must be a regular file. Copy the file itself.")
+    found = path.stat().st_size
+    if found > _MOST if size is None else found != size:
+        rule = f"at most {_MOST}" if size is None else f"exactly {size}"
+        raise StorageError(
+            f"{path} must have {rule} bytes, it has {found}: truncated or replaced. "
+            "Copy it again."
+        )
 
 
 def _despite_saves(target: Path, read: Callable[[Path], Result]) -> Result:
-    """Read a folder, again if it was another one when the reading failed.
+    """Read a folder, again if it was replaced meanwhile or is not there just now.
 
-    A save takes the former version away, puts the new one there, and removes the files
-    of the former one; the checksums see to it that no two versions are mixed.
+    The checksums see to it that no two versions are mixed.
     """
-    for _ in range(_TRIES):
+    for tries_left in reversed(range(_TRIES)):
         before = _identity(target)
-        former = _former_version(target) if before is None else None
         try:
-            return read(target if former is None else former)
-        except StorageError:
-            if _identity(target) == before:
+            return read(target)
+        except (StorageError, OSError) as error:
+            unchanged = before is not None and _identity(target) == before
+            if tries_left and not unchanged:
+                time.sleep(_PAUSE)
+            elif isinstance(error, StorageError):
                 raise
-    raise StorageError(f"{target} is replaced faster than it can be read.")
+            else:
+                raise StorageError(
+                    f"{target} cannot be read: {error}. Its files must be such that "
+                    "you may read them."
+                ) from error
+    raise AssertionError  # pragma: no cover
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
@@ -408,58 +402,6 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino, status.st_mtime_ns
-
-
-def _check_folder(target: Path) -> None:
-    try:
-        if target.is_dir():
-            return
-    except OSError as error:
-        raise StorageError(f"{target} cannot be read: {error}.") from error
-    if os.path.lexists(target):
-        raise StorageError(f"{target} must be a folder, and it is a file.")
-    raise StorageError(f"there is no folder {target}. Look for a misspelled name.")
-
-
-@contextlib.contextmanager
-def _opened(path: Path, *, size: int | None = None) -> Iterator[Any]:
-    """Open a regular file of the right size; others are refused before any reading."""
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise StorageError(
-                    f"{path} must be a regular file, and it is a device, a pipe or a "
-                    "socket. Copy the file itself."
-                )
-            most = _MOST.get(path.name, 0) if size is None else size
-            if status.st_size > most or (size is not None and status.st_size < size):
-                rule = "at most" if size is None else "exactly"
-                raise StorageError(
-                    f"{path} must have {rule} {most} bytes, it has {status.st_size}: "
-                    "truncated or replaced. Copy it again."
-                )
-            yield file
-    except FileNotFoundError:
-        raise StorageError(
-            f"{path} is missing. A folder of calibrant holds {MANIFEST}, {ARRAYS} and "
-            f"{SUMS}: copy all, or name another folder."
-        ) from None
-    except (OSError, MemoryError) as error:
-        raise StorageError(
-            f"{path} cannot be read: {error}. It must be a file that you may read."
-        ) from error
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    # To open a pipe to which nobody writes would wait forever.
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
-def _read_file(path: Path, *, size: int | None = None) -> bytes:
-    with _opened(path, size=size) as file:
-        content: bytes = file.read()
-        return content
 
 
 # Writing -------------------------------------------------------------------------
@@ -492,7 +434,7 @@ def _check_free(target: Path, *, overwrite: bool) -> None:
         )
     found = {path.name for path in target.iterdir()}
     foreign = sorted(found - {ARRAYS, MANIFEST, SUMS, PAGE})
-    if foreign or (found and not _is_ours(target)):
+    if foreign or (found and not _is_ours(target / MANIFEST)):
         what = ", ".join(map(repr, foreign[:3])) or "files that are not calibrant's"
         raise StorageError(
             f"{target} must be empty or written by calibrant to be overwritten, and it "
@@ -500,139 +442,33 @@ def _check_free(target: Path, *, overwrite: bool) -> None:
         )
 
 
-def _is_ours(target: Path) -> bool:
-    path = target / MANIFEST
+def _is_ours(manifest: Path) -> bool:
     try:
-        _parse(_read_file(path), path)
+        _check_size(manifest)
+        _parse(manifest.read_bytes(), manifest)
     except StorageError:
         return False
     return True
 
 
 def _place(target: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files into a new folder beside ``target``, then rename it.
-
-    A former ``target`` is renamed first and removed last; the standard library has no
-    call that exchanges two folders in one step. An error in between brings it back.
-    """
+    """Write the files into a new folder beside ``target``, then rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _tidied(target):
-        new = _beside(target, "new")
-        new.mkdir()
-        try:
-            for name, content in files.items():
-                with new_file(new / name) as file:
-                    file.write(content)
-            _sync_folder(new)
-            _swap(new, target)
-        except BaseException:  # also KeyboardInterrupt
-            with contextlib.suppress(OSError):
-                _remove(new)
-            raise
-
-
-def _swap(new: Path, target: Path) -> None:
-    if not os.path.lexists(target):
-        new.rename(target)
-        _sync_folder(target.parent)
-        return
-    old = _beside(target, "old")
+    # A random name, so that what a killed process left is never in the way; cut,
+    # because file systems take 255 bytes for a name.
+    beside = f".{target.name[:40]}.calibrant-{secrets.token_hex(8)}"
+    new, old = (target.with_name(f"{beside}.{role}") for role in ("new", "old"))
     try:
-        target.rename(old)
+        new.mkdir()
+        for name, content in files.items():
+            with new_file(new / name) as file:
+                file.write(content)
+        if target.exists():
+            target.rename(old)
         new.rename(target)
-    except BaseException:
+    except BaseException:  # also KeyboardInterrupt
         if old.exists() and not target.exists():
             old.rename(target)
+        shutil.rmtree(new, ignore_errors=True)
         raise
-    _sync_folder(target.parent)
-    try:
-        _remove(old)
-    except KeyboardInterrupt:
-        _remove(old)
-        raise
-    except OSError as error:
-        warnings.warn(
-            f"{target} is written, but its former version could not be removed and "
-            f"is now {old}: {error}. Remove it yourself.",
-            stacklevel=4,
-        )
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder of ours, and fail if anything else has come into it."""
-    for name in (ARRAYS, MANIFEST, SUMS, PAGE):
-        (folder / name).unlink(missing_ok=True)
-    folder.rmdir()
-
-
-def _sync_folder(folder: Path) -> None:
-    # Not all systems let a folder be opened; the files themselves are safe by then.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
-def _tidied(target: Path) -> Iterator[None]:
-    """Remove what killed processes left, and keep others from removing what is new.
-
-    All who write below one parent share a lock on it, which ends with their process:
-    who has it alone knows that what is there belongs to nobody.
-    """
-    if sys.platform == "win32":  # pragma: no cover
-        yield
-        return
-    descriptor = os.open(target.parent, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # others write, or a disk without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            former = _former_version(target)
-            if former is not None and not os.path.lexists(target):
-                former.rename(target)
-            for path in _leftovers(target):
-                with contextlib.suppress(OSError):  # something else has come into it
-                    _remove(path)
-        with contextlib.suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _former_version(target: Path) -> Path | None:
-    """Return the version that was taken away to put a new one there, if it was not.
-
-    Between these two steps, and after a process was killed there, both are beside it.
-    """
-    left = _leftovers(target)
-    former = [path for path in left if path.suffix == ".old"]
-    if not former or len(former) == len(left):
-        return None
-    with contextlib.suppress(OSError):  # put into place or removed just now
-        return max(former, key=lambda path: path.stat().st_ctime_ns)
-    return None
-
-
-def _leftovers(target: Path) -> list[Path]:
-    """Return what stands beside ``target`` while it is written, or since then."""
-    ours = re.compile(rf"{re.escape(_start(target))}[0-9a-f]{{16}}\.(old|new)")
-    try:
-        return [path for path in target.parent.iterdir() if ours.fullmatch(path.name)]
-    except OSError:
-        return []
-
-
-def _beside(target: Path, role: str) -> Path:
-    # A random name, so that what a killed process left is never in the way.
-    return target.parent / f"{_start(target)}{secrets.token_hex(8)}.{role}"
-
-
-def _start(target: Path) -> str:
-    # Cut, because file systems take 255 bytes for a name; others may start alike.
-    name = target.name
-    if len(name) > 40:
-        name = f"{name[:40]}-{_sha256(os.fsencode(name))[:16]}"
-    return f".{name}.calibrant-"
+    shutil.rmtree(old, ignore_errors=True)

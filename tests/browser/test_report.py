@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from calibrant.paper.MISSING_errata import errata
 
 from calibrant.paper.claims import verdicts
 from calibrant.paper.ledger import LEVELS, Cell, Record
@@ -103,7 +102,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records=records,
         grids=[_grid()],
         verdicts=verdicts(records),
-        errata=errata(),
         about={"Plan": "one\ntwo"},
     )
 

@@ -11,8 +11,7 @@ import pytest
 from scipy.stats import norm
 
 from calibrant._checks import InputError
-from calibrant.commands.compare import compare_table
-from calibrant.commands.foreign import Foreign, Maps
+from calibrant.commands.compare import _cross_fitted_maps, _Foreign, compare_table
 from calibrant.commands.measuring import measure
 from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import write_table
@@ -171,7 +170,10 @@ def test_tables_that_cannot_be_measured_or_mended(
     options: dict[str, Any] = {"target": "y", "mean": "mu", "std": "sigma"}
     with pytest.raises(InputError, match="at least 25 rows with a target"):
         compare_table(some, fix=tmp_path / "fixed.csv", **options)
-    with pytest.raises(InputError, match="rows with a target, it has none"):
+    with pytest.raises(
+        InputError,
+        match="rows with a target to measure on, and none of its 20 rows has one",
+    ):
         compare_table({**some, "y": [None] * 20}, **options)
     with pytest.raises(InputError, match="no rows below it"):
         compare_table({"y": [], "mu": [], "sigma": []}, **options)
@@ -200,7 +202,7 @@ def test_faults_are_looked_for_in_not_too_many_columns() -> None:
 def test_of_very_many_rows_a_choice_is_measured_and_all_are_mended(
     narrow: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibrant.commands.foreign.MOST_ROWS", 100)
+    monkeypatch.setattr("calibrant.commands.measuring.MOST_ROWS", 100)
     fixed = tmp_path / "fixed.csv"
     done = compare_table(narrow, target="y", mean="mu", std="sigma", fix=fixed)
     assert done.card.n == 100
@@ -212,7 +214,8 @@ def test_of_very_many_rows_a_choice_is_measured_and_all_are_mended(
 def test_copies_of_a_row_share_a_fold() -> None:
     random = np.random.default_rng(0)
     once = np.column_stack((random.normal(size=40), random.uniform(1, 2, 40)))
-    foreign = Foreign(("mu", "sigma"), np.tile(once, (3, 1)), ())
-    folds = Maps(foreign, random.normal(size=120), "beta", 0).fold.reshape(3, 40)
+    foreign = _Foreign(("mu", "sigma"), np.tile(once, (3, 1)))
+    y = random.normal(size=120)
+    folds = _cross_fitted_maps(foreign, y, "beta", 0, "t").map_of_row.reshape(3, 40)
     assert (folds == folds[0]).all()
     assert set(folds[0]) == set(range(5))

@@ -29,7 +29,6 @@ def test_the_card_is_that_of_the_law(fitted: TableFit, tmp_path: Path) -> None:
         tmp_path / "labeled.csv",
         by=["id", "city"],
         report=tmp_path / "page.html",
-        progress=False,
     )
     law = fitted.model.predict_distribution(table)
     expected = evaluate(law, table["price"].to_numpy())
@@ -70,7 +69,7 @@ def test_notes_count_rows_that_have_a_target(fitted: TableFit) -> None:
 def test_ids_beyond_floats_stay_apart(fitted: TableFit) -> None:
     ids = [2**60 + place % 3 for place in range(120)]
     table = homes(120, seed=8).append_column("site", pa.array(ids))
-    done = evaluate_table(fitted.model, table, by=["site"], progress=False)
+    done = evaluate_table(fitted.model, table, by=["site"])
     found = {group.label for group in done.card.groups["site"]}
     assert found == {str(2**60 + place) for place in range(3)}
 
@@ -82,39 +81,37 @@ def test_missing_targets_are_left_out_and_text_is_refused(fitted: TableFit) -> N
     some = table.set_column(5, "price", pa.array(prices))
     done = evaluate_table(fitted.model, some)
     assert done.card.n == 59
-    assert "1 row without a target: left out." in done.notes
+    assert "1 row without a target: not measured." in done.notes
     texts = table.set_column(5, "price", pa.array(["1", "dear", *["2"] * 58]))
     with pytest.raises(InputError, match=r"row 2, column 'price'.*'dear'"):
         evaluate_table(fitted.model, texts)
     with pytest.raises(InputError, match="must have the target's column 'price'"):
         evaluate_table(fitted.model, table.drop_columns(["price"]))
     empty = table.set_column(5, "price", pa.nulls(60, pa.float64()))
-    with pytest.raises(InputError, match="it has 60 rows without one"):
+    with pytest.raises(InputError, match="none of its 60 rows has one"):
         evaluate_table(fitted.model, empty)
 
 
-def test_of_very_many_rows_a_choice_is_measured(fitted: TableFit) -> None:
+def test_of_very_many_rows_a_choice_is_measured(
+    fitted: TableFit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "MOST_ROWS", 30)
     table = homes(200, seed=10)
     source = fitted.model.open(table)
-    chosen = measuring.read_labeled(fitted.model, source, most=30, seed=1)
+    chosen = measuring.read_labeled(fitted.model, source, seed=1)
     assert len(chosen.y) == 30
-    assert "30 of 200 rows" in " ".join(chosen.notes)
     assert (np.diff(chosen.rows) > 0).all()
     np.testing.assert_array_equal(chosen.y, table["price"].to_numpy()[chosen.rows - 1])
     assert chosen.notes[-1] == "A random choice of 30 of 200 rows is measured."
-    again = measuring.read_labeled(fitted.model, source, most=30, seed=2)
+    again = measuring.read_labeled(fitted.model, source, seed=2)
     assert set(again.rows) != set(chosen.rows)
 
 
-def test_groups_do_not_depend_on_parts_of_the_file(
-    fitted: TableFit, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_are_numbers_if_all_of_them_are(fitted: TableFit) -> None:
     table = homes(60, seed=14)
     store = pa.array([str(1 + row % 3) for row in range(59)] + ["X"])
     table = table.append_column("store", store)
     source = fitted.model.open(table)
-    parts = list(source.batches(rows=20))
-    monkeypatch.setattr(type(source), "batches", lambda *_, **__: iter(parts))
     found = measuring.read_labeled(fitted.model, source, by=("store", "area"))
     assert sorted(set(found.groups["store"])) == ["1", "2", "3", "X"]
     assert found.groups["area"].dtype == np.float64
@@ -166,7 +163,7 @@ def test_recent_rows_refresh_the_calibration(
     recent = homes(200, seed=12)
     shifted = pa.array(recent["price"].to_numpy() + 150)
     recent = recent.set_column(5, "price", shifted)
-    done = recalibrate_table(folder, recent, tmp_path / "new", progress=False)
+    done = recalibrate_table(folder, recent, tmp_path / "new")
     assert done.before["coverage_90"] < 0.7
     assert 0.83 < done.after["coverage_90"] < 0.97
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
@@ -193,7 +190,7 @@ def test_copies_of_a_recent_row_share_a_fold(
 
     monkeypatch.setattr("calibrant.estimators.pool.cross_fitted", spied)
     recent = homes(40, seed=12)
-    recalibrate_table(folder, pa.concat_tables([recent] * 3), progress=False)
+    recalibrate_table(folder, pa.concat_tables([recent] * 3))
     assert np.array_equal(*found[0].reshape(3, 40)[:2])
     assert np.array_equal(*found[0].reshape(3, 40)[1:])
 

@@ -11,12 +11,12 @@ from calibrant.commands.measuring import page_path
 def test_a_page_has_its_own_place(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert page_path(None) is None
-    assert page_path(page, [None, tmp_path / "table.csv"]) == page
+    assert page_path(page, tmp_path / "table.csv") == page
     page.write_text("")
-    assert page_path(page, [tmp_path / "table.csv"]) == page
+    assert page_path(page, tmp_path / "table.csv") == page
     (tmp_path / "link.html").symlink_to(page)
     with pytest.raises(InputError, match="must not replace what it is about"):
-        page_path(tmp_path / "link.html", [page])
+        page_path(tmp_path / "link.html", page)
     with pytest.raises(InputError, match=r"must end in \.html"):
         page_path(tmp_path / "model.json")
     (tmp_path / "folder.html").mkdir()

@@ -1,6 +1,5 @@
 """A server that misbehaves on demand, and a small file in the form of Year."""
 
-import shutil
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -10,98 +9,60 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from calibrant.data import year
 
-class Server:
+
+class Server(ThreadingHTTPServer):
     """Serves ``content``; ``script`` says how the next requests go wrong.
 
-    Entries are a status (``404``), ``"whole"``, or ``("drop", bytes)``, and so on, as
-    in :meth:`_Handler.do_GET`. When the script is used up, all is well.
+    Entries are a status (``404``), a number of bytes after which the connection drops
+    (``"500"``), or ``"ignore range"``. When the script is used up, all is well.
     """
 
-    def __init__(self, port: int) -> None:
-        self.address = f"http://127.0.0.1:{port}/files/data.zip"
-        self.content = b""
-        self.script: list[object] = []
+    content = b""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.address = f"http://127.0.0.1:{self.server_port}/files/data.zip"
+        self.script: list[int | str] = []
         self.ranges: list[str | None] = []
 
 
 class _Handler(BaseHTTPRequestHandler):
-    server: "_Http"
+    server: Server
 
     def log_message(self, *_: object) -> None:
         """Stay silent."""
 
     def do_GET(self) -> None:
-        state = self.server.state
-        state.ranges.append(self.headers["Range"])
-        step = state.script.pop(0) if state.script else "whole"
+        wanted, whole = self.headers["Range"], len(self.server.content)
+        self.server.ranges.append(wanted)
+        step = self.server.script.pop(0) if self.server.script else ""
+        self.close_connection = True
         if isinstance(step, int):
             self.send_error(step)
-        elif step == "ignore range":
-            self._send(200, state.content, len(state.content))
-        elif step == "no length":
-            self._send(200, state.content, None)
-        elif step == "wrong range":
-            self._send(206, state.content, None, f"bytes 0-9/{len(state.content)}")
-        elif isinstance(step, dict):
-            self._bare(step)
-        else:
-            self._in_pieces(state, step)
-
-    def _in_pieces(self, state: Server, step: object) -> None:
-        if isinstance(step, tuple) and step[0] == "drop from the start":
-            self._send(200, state.content[: step[1]], len(state.content))
-        else:
-            self._ranged(state, limit=step[1] if isinstance(step, tuple) else None)
-
-    def _bare(self, headers: dict[str, str]) -> None:
-        self.send_response(302 if "Location" in headers else 200)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.close_connection = True
-
-    def _ranged(self, state: Server, limit: int | None) -> None:
-        wanted, whole = self.headers["Range"], len(state.content)
-        if wanted is None:
-            self._send(200, state.content[:limit], whole)
             return
-        start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-        if start >= whole:
-            self.send_response(416)
-            self.send_header("Content-Range", f"bytes */{whole}")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+        start = 0
+        if wanted is not None and step != "ignore range":
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+        if start >= whole > 0:
+            self.send_error(416)
             return
-        rest = state.content[start:]
-        extent = f"bytes {start}-{whole - 1}/{whole}"
-        self._send(206, rest[:limit], len(rest), extent)
-
-    def _send(
-        self, status: int, body: bytes, length: int | None, extent: str | None = None
-    ) -> None:
-        self.send_response(status)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
-        if extent is not None:
-            self.send_header("Content-Range", extent)
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(whole - start))
         self.end_headers()
-        self.wfile.write(body)
-        self.close_connection = True
-
-
-class _Http(ThreadingHTTPServer):
-    state: Server
+        end = start + int(step) if step.isdigit() else whole
+        self.wfile.write(self.server.content[start:end])
 
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
-    http = _Http(("127.0.0.1", 0), _Handler)
-    http.state = Server(http.server_port)
+    http = Server()
+    monkeypatch.setattr(year, "ADDRESS", http.address)
     thread = threading.Thread(target=http.serve_forever, args=(0.01,), daemon=True)
     thread.start()
-    yield http.state
+    yield http
     http.shutdown()
     http.server_close()
     thread.join()
@@ -126,11 +87,8 @@ def year_lines() -> Callable[[int], list[str]]:
     return _year_lines
 
 
-MakeYear = Callable[..., Path]
-
-
 @pytest.fixture
-def make_year(tmp_path: Path) -> MakeYear:
+def make_year(tmp_path: Path) -> Callable[..., Path]:
     """Return a function that writes a zip of lines and gives its path."""
 
     def make(lines: list[str], member: str = "YearPredictionMSD.txt") -> Path:
@@ -143,8 +101,7 @@ def make_year(tmp_path: Path) -> MakeYear:
 
 
 @pytest.fixture
-def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "deep" / "data"
     monkeypatch.setenv("CALIBRANT_DATA", str(folder))
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)  # half a gigabyte in one test
+    return folder

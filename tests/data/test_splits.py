@@ -8,7 +8,6 @@ from sklearn.model_selection import KFold
 
 from calibrant.data import (
     Split,
-    fixed_split,
     random_splits,
     shuffled_folds,
     unshuffled_folds,
@@ -95,8 +94,6 @@ def test_size_of_the_test_part(rows: int, share: float, size: int) -> None:
 
 
 def test_the_fixed_splits() -> None:
-    (split,) = fixed_split(5, 3)
-    assert (split.train.tolist(), split.test.tolist()) == ([0, 1, 2], [3, 4])
     (year,) = year_split(515_345)
     assert (year.train.size, year.test.size) == (463_715, 51_630)
     assert (year.train[-1], year.test[0], year.test[-1]) == (463_714, 463_715, 515_344)
@@ -117,8 +114,6 @@ def test_refuses_what_cannot_be_split() -> None:
         random_splits(10, 1, share=0, seed=0)
     with pytest.raises(ValueError, match=r"at least 2 rows, got 1"):
         random_splits(1, 1, seed=0)
-    with pytest.raises(ValueError, match=r"train=5 with rows=5"):
-        fixed_split(5, 5)
     with pytest.raises(
         InputError,
         match=r"Year Prediction MSD only \(515,345 rows\), got a table of 1,030 rows\. "

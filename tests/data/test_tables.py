@@ -26,9 +26,8 @@ def test_the_last_column_is_the_target(tmp_path: Path) -> None:
     np.testing.assert_array_equal(data.x, [[1.0, 2.0], [4.0, 5.5]])
     np.testing.assert_array_equal(data.y, [3.0, -0.6])
     assert (data.features, data.target) == (("a", "b"), "price")
-    assert (data.title, data.name) == ("own", str(tmp_path / "own.csv"))
+    assert data.name == str(tmp_path / "own.csv")
     assert data.x.flags.c_contiguous
-    assert data.source == data.name
 
 
 @pytest.mark.parametrize("how", ["argument", "mark", "both"])
@@ -89,7 +88,6 @@ def test_relative_paths_gzip_and_other_forms(
     np.testing.assert_array_equal(load("~/own.csv").x, expected)
     np.testing.assert_array_equal(load(f".{os.sep}plain.txt").x, expected)
     assert load("quoted.csv").features == ("a", "b, or c")
-    assert load("own.csv.gz").title == "own"
     assert load("own.csv#b").name == "own.csv#b"
     assert is_present("own.csv#b")
     assert not is_present("missing.csv")

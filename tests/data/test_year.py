@@ -1,34 +1,42 @@
 """Year Prediction MSD from a generated file: fetch, load, damage, place by hand."""
 
 import shutil
+import subprocess
+import sys
 import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
 
-from calibrant.data import (
-    DATA_SETS,
-    DownloadError,
-    fetch,
-    is_present,
-    load,
-    loading,
-    year_split,
-)
-from calibrant.data import download as download_module
-from calibrant.data.year import YearFile, load_year
+from calibrant.data import DATA_SETS, DownloadError, fetch, is_present, load, year
+from calibrant.data.splits import year_split
+from calibrant.data.year import load_year
 from calibrant.errors import StorageError
 
 ROWS = 40
+KEPT = ["YearPredictionMSD.txt.zip", "year_msd.npy"]
+PART = "YearPredictionMSD.txt.zip.part"
 MakeYear = Callable[..., Path]
 
 
+class Server(Protocol):
+    address: str
+    content: bytes
+    script: list[object]
+    ranges: list[str | None]
+
+
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download_module.time, "sleep", lambda _: None)
+def _small_and_quick(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(year.time, "sleep", lambda _: None)
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(year, "ROWS", ROWS)
 
 
 @pytest.fixture
@@ -41,32 +49,23 @@ def table(lines: list[str]) -> np.ndarray:
     return np.array([[float(cell) for cell in line.split(",")] for line in lines])
 
 
-def serve(server: object, path: Path) -> YearFile:
-    server.content = path.read_bytes()  # type: ignore[attr-defined]
-    return YearFile(address=server.address, rows=ROWS)  # type: ignore[attr-defined]
+@pytest.fixture
+def serving(server: Server, make_year: MakeYear, lines: list[str]) -> Server:
+    server.content = make_year(lines).read_bytes()
+    return server
 
 
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-KEPT = ["YearPredictionMSD.txt.zip", "year_msd.npy", "year_msd.npy.sha256"]
-
-
 def test_fetched_then_loaded(
-    server: object,
-    data_folder: Path,
-    make_year: MakeYear,
-    lines: list[str],
-    table: np.ndarray,
-    monkeypatch: pytest.MonkeyPatch,
+    serving: Server, data_folder: Path, table: np.ndarray
 ) -> None:
-    file = serve(server, make_year(lines))
     assert not is_present("year_msd")
-    assert fetch(file=file) == data_folder
+    assert fetch() == data_folder
     assert is_present("year_msd")
     assert names(data_folder) == KEPT
-    monkeypatch.setattr(loading, "load_year", lambda: load_year(file))
     data = load("year_msd")
     np.testing.assert_array_equal(data.x, table[:, 1:])
     np.testing.assert_array_equal(data.y, table[:, 0])
@@ -74,19 +73,112 @@ def test_fetched_then_loaded(
     assert (len(data.features), data.target) == (90, "year")
     assert data.features[0] == "timbre_mean_1"
     assert data.features[-1] == "timbre_covariance_78"
-    assert data.license == DATA_SETS["year_msd"].license
-    fetch(file=file)
-    assert len(server.ranges) == 1, "what is there is not downloaded again"  # type: ignore[attr-defined]
+    fetch()
+    assert len(serving.ranges) == 1, "what is there is not downloaded again"
 
 
+# Downloads from a server that drops, truncates and refuses.
+
+
+@pytest.mark.parametrize(
+    ("script", "ranges"),
+    [
+        (["500", "700", 503], [None, "bytes=500-", *["bytes=1200-"] * 2]),
+        (["500", "ignore range"], [None, "bytes=500-"]),
+        (["500", 416], [None, "bytes=500-", None]),
+    ],
+)
 def test_drops_in_the_middle_do_not_matter(
-    server: object, data_folder: Path, make_year: MakeYear, lines: list[str]
+    serving: Server, data_folder: Path, script: list[object], ranges: list[str | None]
 ) -> None:
-    file = serve(server, make_year(lines))
-    server.script = [("drop", 500), ("drop", 700), 503]  # type: ignore[attr-defined]
-    fetch(file=file)
-    assert load_year(file).shape == (ROWS, 91)
+    serving.script = script
+    fetch()
+    assert serving.ranges == ranges
+    assert (data_folder / KEPT[0]).read_bytes() == serving.content
     assert names(data_folder) == KEPT
+
+
+def test_it_gives_up_but_keeps_the_bytes(serving: Server, data_folder: Path) -> None:
+    serving.script = ["500", *[503] * 4]
+    with pytest.raises(DownloadError, match=r"answered 503.*is kept in .*by hand"):
+        fetch()
+    assert (data_folder / PART).read_bytes() == serving.content[:500]
+    fetch()
+    assert serving.ranges[-1] == "bytes=500-"
+    assert names(data_folder) == KEPT
+
+
+def test_pieces_of_another_file_are_found_out(
+    serving: Server, data_folder: Path
+) -> None:
+    data_folder.mkdir(parents=True)
+    (data_folder / PART).write_bytes(b"old" * 100)
+    fetch()
+    assert serving.ranges == ["bytes=300-", None]
+    assert names(data_folder) == KEPT
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_a_refusal_ends_it_at_once(
+    serving: Server, data_folder: Path, status: int
+) -> None:
+    serving.script = [status]
+    with pytest.raises(DownloadError, match=rf"answered {status} .*may have moved"):
+        fetch()
+    assert len(serving.ranges) == 1
+    assert names(data_folder) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of the system")
+def test_a_full_disk_keeps_what_it_took(serving: Server, data_folder: Path) -> None:
+    import resource
+
+    # A limit on the size of files is the same to the program as a disk without room.
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match=r"What it holds is kept.*CALIBRANT_D"):
+            fetch()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (data_folder / PART).read_bytes() == serving.content[:3000]
+    fetch()
+    assert serving.ranges == [None, "bytes=3000-"]
+
+
+def test_the_progress_bar(
+    serving: Server, data_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fetch(progress=True)
+    assert serving.ranges == [None]
+    assert names(data_folder) == KEPT
+    assert "YearPredictionMSD" in capsys.readouterr().err
+
+
+def test_without_a_network_the_text_says_how_to_place_it(
+    data_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(year, "ADDRESS", "http://127.0.0.1:9/Year.txt.zip")
+    hand = rf"download http.*uci\.edu.*copy it, still zipped, to {data_folder}"
+    with pytest.raises(DownloadError, match=rf"could not be downloaded: .*{hand}"):
+        fetch()
+    with pytest.raises(ValueError, match=rf"(?s)fetch\('year_msd'\).*{hand}.*CALIBR"):
+        load("year_msd")
+    with pytest.raises(ValueError, match=r"only 'year_msd' can be fetched, got 'bost"):
+        fetch("boston")
+
+
+def test_a_folder_that_cannot_be_written(
+    serving: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path / "file" / "data"))
+    with pytest.raises(StorageError, match=r"could not be written.*CALIBRANT_DATA"):
+        fetch()
+    assert serving.ranges == []
+
+
+# Content
 
 
 def change(lines: list[str], row: int, column: int, value: str) -> list[str]:
@@ -114,41 +206,32 @@ WRONG: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
 
 @pytest.mark.parametrize("how", WRONG)
 def test_another_table_is_refused_and_not_kept(
-    server: object, data_folder: Path, make_year: MakeYear, lines: list[str], how: str
+    server: Server, data_folder: Path, make_year: MakeYear, lines: list[str], how: str
 ) -> None:
     damage, text = WRONG[how]
-    file = serve(server, make_year(damage(lines)))
+    server.content = make_year(damage(lines)).read_bytes()
     with pytest.raises(DownloadError, match=rf"40 lines of 91.*{text}.*by hand"):
-        fetch(file=file)
+        fetch()
     assert names(data_folder) == []
     assert not is_present("year_msd")
 
 
-def test_bytes_that_are_no_zip_are_refused(
-    server: object, data_folder: Path, make_year: MakeYear, lines: list[str]
+@pytest.mark.parametrize("how", ["page", "cut", "flipped", "member"])
+def test_bytes_that_are_not_the_zip_are_refused(
+    server: Server, data_folder: Path, make_year: MakeYear, lines: list[str], how: str
 ) -> None:
-    made = make_year(lines)
-    whole = made.read_bytes()
+    whole = make_year(lines).read_bytes()
     flipped = bytearray(whole)
     flipped[len(whole) // 2] ^= 0xFF
-    two = bytearray(make_year(lines, member="readme.md").read_bytes())
-    for content in (b"<html>Log in</html>", whole[:-100], bytes(flipped), bytes(two)):
-        file = serve(server, made)
-        server.content = content  # type: ignore[attr-defined]
-        with pytest.raises(DownloadError, match="must be Year Prediction MSD"):
-            fetch(file=file)
-        assert names(data_folder) == []
-
-
-def test_without_a_network_the_text_says_how_to_place_it(data_folder: Path) -> None:
-    file = YearFile(address="http://127.0.0.1:9/YearPredictionMSD.txt.zip", rows=ROWS)
-    hand = rf"download .*uci\.edu.*copy it, still zipped, to {data_folder}"
-    with pytest.raises(DownloadError, match=hand.replace(".*uci", r"http.*uci")):
-        fetch(file=file)
-    with pytest.raises(ValueError, match=rf"(?s)fetch\('year_msd'\).*{hand}.*CALIBR"):
-        load("year_msd")
-    with pytest.raises(ValueError, match=r"only 'year_msd' can be fetched, got 'bost"):
-        fetch("boston")
+    server.content = {
+        "page": b"<html>Log in</html>",
+        "cut": whole[:-100],
+        "flipped": bytes(flipped),
+        "member": make_year(lines, member="readme.md").read_bytes(),
+    }[how]
+    with pytest.raises(DownloadError, match="must be Year Prediction MSD"):
+        fetch()
+    assert names(data_folder) == []
 
 
 @pytest.mark.parametrize(
@@ -164,71 +247,42 @@ def test_placed_by_hand(
     else:
         (data_folder / name).write_text("\n".join(lines))
     assert is_present("year_msd")
-    file = YearFile(rows=ROWS)
-    fetch(file=file)
-    assert load_year(file).shape == (ROWS, 91)
-    assert names(data_folder) == sorted([name, *KEPT[1:]])
+    fetch()
+    assert load_year().shape == (ROWS, 91)
+    assert names(data_folder) == sorted([name, KEPT[1]])
 
 
-@pytest.fixture
-def placed(data_folder: Path, make_year: MakeYear, lines: list[str]) -> YearFile:
+@pytest.mark.parametrize("how", ["cut", "text", "pickle", "shape", "npz", "gone"])
+def test_a_damaged_array_is_made_again(
+    data_folder: Path,
+    make_year: MakeYear,
+    lines: list[str],
+    table: np.ndarray,
+    how: str,
+) -> None:
     data_folder.mkdir(parents=True)
     shutil.copy(make_year(lines), data_folder / KEPT[0])
-    file = YearFile(rows=ROWS)
-    load_year(file)
-    return file
-
-
-def test_the_array_alone_is_enough(
-    data_folder: Path, placed: YearFile, table: np.ndarray
-) -> None:
-    (data_folder / KEPT[0]).unlink()
-    assert is_present("year_msd")
-    np.testing.assert_array_equal(load_year(placed), table)
-
-
-@pytest.mark.parametrize("how", ["flip", "cut", "pickle", "fortran", "npz", "gone"])
-def test_a_damaged_array_is_made_again(
-    data_folder: Path, placed: YearFile, table: np.ndarray, how: str
-) -> None:
     array = data_folder / "year_msd.npy"
+    load_year()
     before = array.read_bytes()
-    content = bytearray(before)
-    if how == "flip":
-        content[-5] ^= 1
-        array.write_bytes(content)
-    elif how == "cut":
-        array.write_bytes(content[:-8])
+    if how == "cut":
+        array.write_bytes(before[:-8])
+    elif how == "text":
+        array.write_text("year,timbre")
     elif how == "pickle":
         np.save(array, np.array([{"a": 1}]), allow_pickle=True)
-    elif how == "fortran":
-        np.save(array, np.asfortranarray(table))
+    elif how == "shape":
+        np.save(array, table[:-1])
     elif how == "npz":
         np.savez(data_folder / "other", table)
         (data_folder / "other.npz").replace(array)
     else:
         array.unlink()
-    np.testing.assert_array_equal(load_year(placed), table)
+    np.testing.assert_array_equal(load_year(), table)
     assert array.read_bytes() == before
-    (data_folder / KEPT[0]).unlink()
-    np.testing.assert_array_equal(load_year(placed), table)
-
-
-@pytest.mark.parametrize("text", ["", "\ud7ff", "0" * 64])
-def test_a_damaged_checksum_is_written_again(
-    data_folder: Path, placed: YearFile, text: str
-) -> None:
-    mark = data_folder / KEPT[2]
-    before = mark.read_text()
-    mark.write_text(text, "utf-8")
-    load_year(placed)
-    assert mark.read_text() == before
-
-
-def test_an_array_of_another_shape_is_not_taken(placed: YearFile) -> None:
-    with pytest.raises(ValueError, match=r"40 or more|there are 40 lines"):
-        load_year(YearFile(rows=ROWS - 1))
-    assert load_year(placed).shape == (ROWS, 91)
+    (data_folder / KEPT[0]).unlink()  # the array alone is enough
+    assert is_present("year_msd")
+    np.testing.assert_array_equal(load_year(), table)
 
 
 def test_no_room_for_the_array_only_costs_time(
@@ -245,22 +299,50 @@ def test_no_room_for_the_array_only_costs_time(
 
     monkeypatch.setattr(np, "save", full)
     with pytest.warns(UserWarning, match=r"could not be kept in .*No space left"):
-        data = load_year(YearFile(rows=ROWS))
+        data = load_year()
     assert data.shape == (ROWS, 91)
     assert names(data_folder) == KEPT[:1]
 
 
-def test_a_folder_that_cannot_be_written(
-    server: object,
+@pytest.mark.parametrize(
+    ("platform", "variable", "value", "folder"),
+    [
+        ("linux", "XDG_CACHE_HOME", "{home}/xdg", "xdg"),
+        ("linux", "XDG_CACHE_HOME", "relative", ".cache"),
+        ("darwin", "XDG_CACHE_HOME", "", "Library/Caches"),
+        ("win32", "LOCALAPPDATA", "", "AppData/Local"),
+        ("win32", "LOCALAPPDATA", "{home}/local", "local"),
+    ],
+)
+def test_the_folder_for_data(
+    platform: str,
+    variable: str,
+    value: str,
+    folder: str,
     tmp_path: Path,
-    make_year: MakeYear,
-    lines: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    (tmp_path / "file").write_text("in the way")
-    monkeypatch.setenv("CALIBRANT_DATA", str(tmp_path / "file" / "data"))
-    with pytest.raises(StorageError, match=r"could not be written.*CALIBRANT_DATA"):
-        fetch(file=serve(server, make_year(lines)))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CALIBRANT_DATA", "~/elsewhere")
+    assert year.data_folder() == tmp_path / "elsewhere"
+    monkeypatch.setenv("CALIBRANT_DATA", "")
+    assert year.data_folder().name == "calibrant"
+    monkeypatch.setenv(variable, value.format(home=tmp_path))
+    assert year._caches(platform) == tmp_path / folder
+
+
+@pytest.mark.parametrize(
+    ("statement", "banned"),
+    [
+        ("import calibrant.data as d; list(d.DATA_SETS)", "numpy torch scipy pandas"),
+        ("from calibrant.data import *; load('yacht')", "torch scipy pandas rich"),
+    ],
+)
+def test_nothing_heavy_is_imported(statement: str, banned: str) -> None:
+    code = (
+        f"{statement}\nimport sys\nassert not set({banned.split()}) & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.slow

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from sklearn.base import clone
+from sklearn.linear_model import BayesianRidge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
 from calibrant.estimators import families
-from calibrant.estimators.families import Designs, fit_trees
+from calibrant.estimators.families import fit_trees
 from calibrant.estimators.folds import Blocks, Design, design_for
-from calibrant.estimators.pool import weigh
+from calibrant.estimators.pool import Pool, weigh
 from calibrant.training import InterruptedWarning
 
 
@@ -110,10 +112,11 @@ def test_rows_of_weight_zero_have_no_say_in_the_shares() -> None:
 def test_the_served_size_of_a_blend_weighs_families_by_their_shares() -> None:
     rows = np.arange(3)
     parts = (Design((rows,) * 40, rows), Design((rows,) * 20, rows))
-    assert Designs(parts[:1]).inverse_size == 1 / 40
-    assert Designs(parts, (0.5, 0.5)).inverse_size == pytest.approx(
-        (1 / 40 + 1 / 20) / 2
-    )
+    nothing: Any = None
+    alone = Pool([], nothing, parts[:1], nothing)
+    assert alone.inverse_size == 1 / 40
+    both = Pool([], nothing, parts, nothing, shares=(0.5, 0.5))
+    assert both.inverse_size == pytest.approx((1 / 40 + 1 / 20) / 2)
 
 
 @pytest.mark.slow
@@ -198,7 +201,7 @@ def test_an_interrupt_among_the_trees_keeps_the_networks(
     x, y = table()
     fitted = model(epochs=2)
     with (
-        pytest.warns(InterruptedWarning, match="networks alone"),
+        pytest.warns(InterruptedWarning, match="after the networks"),
         pytest.raises(KeyboardInterrupt),
     ):
         fitted.fit(x, y)
@@ -231,7 +234,53 @@ def test_a_large_group_is_warned_of_once() -> None:
     assert "2 boosted-tree models" in fitted.plan_
 
 
-@pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3])
+@pytest.mark.parametrize(("error", "grown"), [(0.01, 3), (3.0, 6)])
+def test_trees_that_cannot_help_are_not_grown_further(
+    monkeypatch: pytest.MonkeyPatch, error: float, grown: int
+) -> None:
+    count, real = 0, families.grow
+
+    def counted(*given: Any, **options: Any) -> Any:
+        nonlocal count
+        count += 1
+        return real(*given, **options)
+
+    monkeypatch.setattr(families, "grow", counted)
+    monkeypatch.setattr(families, "_ROUNDS", 30)
+    x, y = table()
+    random = np.random.default_rng(0)
+    design = design_for(
+        "out_of_fold", Blocks(np.arange(len(y))), members=2, folds=3, random=random
+    )
+    rival = Gaussian(y + error * random.standard_normal(len(y)), np.full(len(y), error))
+    found = fit_trees(x, y, None, design, strength=0.0, seed=0, rival=rival)
+    assert (found is not None) == (grown == 6)
+    assert count == grown
+
+
+@pytest.mark.slow
+def test_a_regressor_is_blended_as_a_family(tmp_path: Path) -> None:
+    x, y = table(300)
+    y = 5 * x[:, 2] + 0.1 * np.random.default_rng(0).standard_normal(len(y))
+    learners = ["network", "boosting", BayesianRidge()]
+    fitted = clone(model(learners=learners, epochs=3)).fit(x, y)
+    assert "clones of BayesianRidge" in fitted.plan_
+    new, _ = table(200, seed=1)
+    assert np.abs(fitted.predict(new) - 5 * new[:, 2]).mean() < 0.1
+    with pytest.raises(InputError, match="BayesianRidge cannot be saved"):
+        fitted.save(tmp_path / "model")
+
+
+@pytest.mark.slow
+def test_a_regressor_that_predicts_no_normal_distribution_is_refused() -> None:
+    inner = model(
+        learners=["network"], epochs=1, head="laplace", distribution="mixture"
+    )
+    with pytest.raises(InputError, match="Use recalibrate"):
+        model(learners=[inner]).fit(*table())
+
+
+@pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3, [BayesianRidge]])
 def test_unknown_learners_are_refused(learners: Any) -> None:
     with pytest.raises(InputError, match=r"learners must be a list"):
         model(learners=learners).fit(*table())

@@ -285,7 +285,6 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "map-with-vast-upper": (lambda s: forge_map(s, upper=1e300), "'recalibrator'"),
     "map-with-vast-lower": (lambda s: forge_map(s, lower=1e300), "'recalibrator'"),
     "map-with-vast-shift": (lambda s: forge_map(s, shift=1e300), "'recalibrator'"),
-    "map-with-vast-spread": (lambda s: forge_map(s, spread=1e300), "'recalibrator'"),
     "map-of-text": (lambda s: forge_map(s, shift="x"), "'recalibrator'"),
     "map-of-no-number": (lambda s: forge_map(s, shift="nan"), "'recalibrator'"),
     "transform-of-a-number": (lambda s: s.update(transform=3), "'transform'"),

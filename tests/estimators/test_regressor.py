@@ -701,7 +701,7 @@ def test_head_and_layers_by_size(
 ) -> None:
     monkeypatch.setattr("calibrant.estimators.regressor._MOST_FOLDED", 59)
     model = CalibratedRegressor(epochs=2, random_state=0).fit(X, Y)
-    assert model.plan_.startswith("4 networks (head gaussian_mixture); map")
+    assert model.plan_.startswith("6 networks (head gaussian_mixture); map")
     assert model.fitted_parameters_["hidden"] == (128, 128)
     assert (model.head, model.hidden) == ("auto", "auto")
     again = load(model.save(tmp_path / "model"))

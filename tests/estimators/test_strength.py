@@ -14,7 +14,12 @@ from calibrant.estimators import CalibratedRegressor, StrengthPath
 from calibrant.estimators.folds import Design
 from calibrant.estimators.networks import fit_networks
 from calibrant.estimators.pool import Pool
-from calibrant.estimators.strength import Trained, choose_strength, measures, sweep
+from calibrant.estimators.regressor import (
+    Trained,
+    choose_strength,
+    measures,
+    sweep,
+)
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.pit import TargetGrid
 from calibrant.training import DivergedError, History
@@ -93,11 +98,11 @@ def pool_of(spread: float, y: torch.Tensor = Y, grid: TargetGrid | None = None) 
     design = Design((rows[1::2], rows[::2]), rows, (rows % 2)[None])
 
     def pooled(laws: Any, weights: Any) -> AbstractDistribution:
-        np.testing.assert_array_equal(weights, [rows % 2 == 0, rows % 2 == 1])
+        np.testing.assert_array_equal(weights[0], [rows % 2 == 0, rows % 2 == 1])
         law: AbstractDistribution = laws[0]
         return law
 
-    return Pool([Gaussian(torch.zeros(50), spread)], pooled, design, y, grid)
+    return Pool([Gaussian(torch.zeros(50), spread)], pooled, (design,), y, grid)
 
 
 def trained_with(spread: float, *, interrupted: bool = False) -> Trained:

@@ -82,9 +82,8 @@ def test_lines_are_followed_as_the_formula_says(
     kind: str, generator: torch.Generator
 ) -> None:
     unit_map = piecewise(kind, generator)
-    state = unit_map.state()
-    knots, heights = (torch.tensor(state[key]) for key in ("knots", "heights"))
-    slopes = (heights.diff() / knots.diff()).clamp_min(float(str(state["floor"])))
+    knots, heights = unit_map.knots, unit_map.heights
+    slopes = (heights.diff() / knots.diff()).clamp_min(unit_map.floor)
     pit = levels_everywhere(generator, torch.cat([knots, heights]))
     level, last = resolved_levels(pit), len(slopes) - 1
     index = (torch.searchsorted(knots, level, right=True) - 1).clamp(0, last)

@@ -21,7 +21,7 @@ TABLE = pa.table(
         "y": range(21),
     }
 )
-TRUTH, COLOR, DAY, ID = range(1, 5)
+COLOR, DAY, ID = range(2, 5)
 
 
 def description() -> dict[str, Any]:
@@ -35,9 +35,7 @@ def description() -> dict[str, Any]:
 CONTENT = description()
 
 
-def damaged(change: Callable[[Any], None], text: str) -> None:
-    content = copy.deepcopy(CONTENT)
-    change(content)
+def damaged(content: Any, text: str = "damaged: ") -> None:
     with pytest.raises(InputError, match=text) as caught:
         TableEncoder.from_dict(content)
     assert "the description of the columns in the model is damaged" in str(caught.value)
@@ -59,27 +57,21 @@ def paths(content: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 @pytest.mark.parametrize("path", list(paths(CONTENT)), ids=str)
 def test_every_entry_must_be_there_and_of_its_type(path: tuple[Any, ...]) -> None:
     *above, key = path
-
-    def parent(content: Any) -> Any:
-        for step in above:
-            content = content[step]
-        return content
-
-    if isinstance(key, str):
-        damaged(lambda content: parent(content).pop(key), "has no|must be|fit")
-    right = parent(CONTENT)[key]
-    for wrong in ([], {}, float("nan"), 1e999, 10**400, -1, 2.5, "?" * 200_000, True):
-        same = type(wrong) is type(right) and wrong != "?" * 200_000
+    content = copy.deepcopy(CONTENT)
+    parent = content
+    for step in above:
+        parent = parent[step]
+    right = parent[key]
+    for wrong in ([], {}, float("nan"), 1e999, 10**400, -1, 2.5, "?", True):
         number = isinstance(right, float) and type(wrong) in (int, float)
-        if not same and not (number and abs(wrong) < 10):
-            damaged(
-                lambda content, wrong=wrong: (
-                    parent(content).update({key: wrong})
-                    if isinstance(key, str)
-                    else parent(content).__setitem__(key, wrong)
-                ),
-                "must be|do not fit|has no",
-            )
+        optional = right is None and wrong == "?"  # a text that may be missing
+        same = type(wrong) is type(right) or (number and abs(wrong) < 10)
+        if not same and not optional:
+            parent[key] = wrong
+            damaged(content)
+    if isinstance(key, str):
+        del parent[key]
+        damaged(content)
 
 
 @pytest.mark.parametrize(
@@ -87,45 +79,45 @@ def test_every_entry_must_be_there_and_of_its_type(path: tuple[Any, ...]) -> Non
     [
         (lambda c: c.update(version=1), "'version' must be 2"),
         (lambda c: c["style"].update(decimal="x"), "decimal mark must be"),
-        (lambda c: c["style"].update(missing=["a", 1]), "must be a text"),
+        (lambda c: c["style"].update(missing=["a", 1]), "'missing' must be .*, got 1"),
         (lambda c: c.update(columns=[]), "must have different names, and one must be"),
         (lambda c: c["columns"].append(c["columns"][0]), "must have different names"),
-        (lambda c: c["columns"].append(None), "must be a mapping, got NoneType"),
-        (lambda c: c["columns"][0].update(kind="exec"), "must be one of number, bool"),
+        (lambda c: c["columns"].append(None), "NoneType"),
+        (
+            lambda c: c["columns"][0].update(kind="exec"),
+            "'kind' must be one of number, .*, got 'exec'",
+        ),
         (
             lambda c: c["columns"][ID].update(rule=c["columns"][0]["rule"]),
             "'dropped', which cannot be used",
         ),
         (lambda c: c["columns"][0]["rule"].update(low=9), "the range or the parts"),
         (lambda c: c["columns"][0]["rule"].update(flag=False, parts=[]), "the range"),
-        (lambda c: c["columns"][TRUTH]["rule"].update(fill=2), "the range or"),
         *[
             (lambda c, new=new: c["columns"][COLOR]["rule"].update(new), "the levels")
             for new in (
-                {"levels": [str(n) for n in range(201)]},
-                {"levels": ["a", "a"]},
                 {"levels": []},
                 {"other": False},
                 {"levels": ["a"], "other": False, "rare": []},
             )
         ],
         *[
-            (lambda c, new=new: c["columns"][DAY]["rule"].update(new), "do not fit")
-            for new in (
-                {"parts": ["soul"]},
-                {"parts": ["hour (sin)", "position"]},
-                {"parts": []},
-                {"high": 1e300},
-                {"low": 2e11},
+            (lambda c, new=new: c["columns"][DAY]["rule"].update(new), text)
+            for new, text in (
+                ({"parts": ["soul"]}, "'parts' must be .*, got 'soul'"),
+                ({"parts": []}, "do not fit"),
+                ({"high": 1e300}, "do not fit"),
+                ({"low": 2e11}, "do not fit"),
             )
         ],
     ],
 )
 def test_other_damage(change: Callable[[Any], None], text: str) -> None:
-    damaged(change, text)
+    content = copy.deepcopy(CONTENT)
+    change(content)
+    damaged(content, text)
 
 
 @pytest.mark.parametrize("content", [None, [], "text", 5])
 def test_no_mapping(content: Any) -> None:
-    with pytest.raises(InputError, match="damaged: it must be a mapping, got"):
-        TableEncoder.from_dict(content)
+    damaged(content)

@@ -58,7 +58,8 @@ HUNDRED = [str(number % 7) for number in range(100)]
         (
             ["7", None, "7"],
             "number",
-            "number: 7 wherever it is given, so only a flag for missing",
+            "number: only a flag for missing; 1 missing filled with the median 7 and "
+            "flagged",
         ),
         (
             list(range(20)),
@@ -76,20 +77,20 @@ HUNDRED = [str(number % 7) for number in range(100)]
             "constant",
             "left out: the same value in all these rows, 'a'",
         ),
-        ([True, True], "constant", "left out: the same value in all these rows"),
+        ([True, True], "constant", "left out: the same value in all these rows, yes"),
         (
-            ["yes", "yes"],
+            ["no", "no"],
             "constant",
-            "left out: the same value in all these rows",
+            "left out: the same value in all these rows, no",
         ),
         (
             ["2020-01-01", "2020-01-01"],
             "constant",
-            "left out: the same date in all rows",
+            "left out: the same value in all these rows, 2020-01-01",
         ),
         ([None, None], "empty", "left out: all cells are missing"),
         (["NA", None], "empty", "left out: all cells are missing"),
-        ([float("nan")] * 2, "empty", "left out: no cell has a finite value"),
+        ([float("nan")] * 2, "empty", "left out: no cell has a value that can be used"),
         (["Yes", "no", "T", "off"], "boolean", "boolean"),
         (
             [True, False, None, True],

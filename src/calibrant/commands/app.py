@@ -10,11 +10,9 @@ from calibrant import __version__
 from calibrant._terminal import say
 from calibrant.commands._console import INTERRUPTED
 from calibrant.commands.compare import compare
-from calibrant.commands.datasets import datasets
 from calibrant.commands.evaluate import evaluate
 from calibrant.commands.fit import fit
-from calibrant.commands.info import info
-from calibrant.commands.methods import methods
+from calibrant.commands.listings import datasets, info, methods
 from calibrant.commands.predict import predict
 from calibrant.commands.recalibrate import recalibrate
 from calibrant.commands.reproduce import reproduce
@@ -70,11 +68,8 @@ for _command in (
 def run() -> int:
     """Run the command line, and return its exit code.
 
-    Returns
-    -------
-    int
-        0 if all went well, 1 if something was found wanting, 2 for a mistake of the
-        user, 130 after an interruption.
+    0 if all went well, 1 if something was found wanting, 2 for a mistake of the user,
+    130 after an interruption.
     """
     # Threads of torch that spin while they wait take the cores from each other as soon
     # as anybody else works on the machine: a training was seen to take seven times as

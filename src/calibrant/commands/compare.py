@@ -2,40 +2,38 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calibrant.commands._console import (
+    BY,
+    RECALIBRATOR,
+    REQUIRED,
+    SEED,
+    STYLE,
+    TABLE,
     Console,
-    command_line,
-    group_table,
-    one_line_errors,
-    short_card,
-)
-from calibrant.commands._options import (
-    ByOption,
-    DecimalOption,
-    DelimiterOption,
-    JsonOption,
-    MissingOption,
-    QuietOption,
-    RecalibratorOption,
-    SeedOption,
-    Table,
-    ThousandsOption,
-    VerboseOption,
     column_names,
-    complete_columns,
-    style_of,
+    columns,
+    command,
+    command_line,
+    option,
+    page_option,
 )
 from calibrant.errors import InputError
+from calibrant.text import counted
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from calibrant.distributions.base import AbstractDistribution
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.tables import Style
+    from calibrant.tables import Source, Style
 
 __all__ = ["TableComparison", "compare", "compare_table"]
 
@@ -143,43 +141,40 @@ def compare_table(
     import numpy as np
 
     from calibrant.commands import measuring
-    from calibrant.commands.foreign import (
-        Maps,
-        measurable,
-        read_predictions,
-        write_fixed,
-    )
     from calibrant.estimators.pool import fresh_recalibrator
+    from calibrant.report.contents import OwnReport
     from calibrant.report.own_page import write_own_page
     from calibrant.tables import TableWriter, open_source, read_target, require_rows
 
     by = measuring.as_names(by, what="by")
-    name = measuring.as_name(target, what="target")
-    source = open_source(table, style=style, expect=[name])
+    (target,) = measuring.as_names(target, what="target")
+    source = open_source(table, style=style, expect=[target])
     source.check_columns(by)
     fresh_recalibrator(recalibrator)
-    page = measuring.page_path(report, [source.path])
+    page = measuring.page_path(report, source.path)
     inputs = [] if source.path is None else [source.path]
     writer = None if fix is None else TableWriter(fix, inputs=inputs)
     data = source.read()
     require_rows(data, name=source.name)
-    foreign = read_predictions(source, data, mean=mean, std=std, quantiles=quantiles)
+    foreign = _read_predictions(source, data, mean, std, quantiles)
     y = read_target(data[target], target=target, name=source.name, style=source.style)
-    rows, notes = measurable(source, y, foreign, seed)
+    rows, notes = measuring.measurable(source, y, seed)
+    if foreign.crossed:
+        notes.append(f"Crossing quantiles in {counted(foreign.crossed)}: sorted.")
     labeled = measuring.Labeled(
         x=np.empty((len(rows), 0)),
         y=y[rows],
         rows=1 + rows,
         looks={},
         groups={name: measuring.labels(data[name].take(rows), source) for name in by},
-        notes=notes,
+        notes=(*measuring.style_notes(source), *notes),
     )
-    measured = measuring.measure(foreign.predictive(rows), labeled, seed=seed)
+    before = measuring.measure(foreign.predictive(rows), labeled, seed=seed)
     after = None
     if writer is not None:
-        maps = Maps(foreign, y, recalibrator, seed)
+        maps = _cross_fitted_maps(foreign, y, recalibrator, seed, source.name)
         after = measuring.measure(maps.predictive(rows), labeled, seed=seed)
-        write_fixed(writer, source, data, foreign, maps)
+        _write_fixed(writer, source, data, maps)
     if page is not None:
         versions = measuring.versions().items()
         settings = {
@@ -188,109 +183,227 @@ def compare_table(
             "SHA-256 of the table": measuring.checksum(source),
             "Versions": ", ".join(f"{name} {number}" for name, number in versions),
         }
-        contents = measuring.own_report(
-            "compare",
-            after or measured,
+        contents = OwnReport(
+            kind="compare",
+            card=(after or before).card,
+            predictions=(after or before).predictions,
             source=source.name,
             target=target,
             unseen="Whether the model has seen them in its training, only you know.",
-            settings={n: text for n, text in settings.items() if text is not None},
-            before=None if after is None else measured.card,
-            notes=measured.notes,
+            settings={name: text for name, text in settings.items() if text},
+            before=None if after is None else before.card,
+            notes=before.notes,
         )
         write_own_page(page, contents)
     return TableComparison(
-        card=measured.card,
+        card=before.card,
         fixed=None if after is None else after.card,
-        notes=measured.notes,
+        notes=before.notes,
         page=page,
         path=None if fix is None else Path(fix),
     )
 
 
-@one_line_errors("Nothing was written.")
-def compare(
-    table: Table,
-    target: Annotated[
-        str,
-        typer.Option(
-            help="Column with what came true.",
-            autocompletion=complete_columns,
-            show_default=False,
-        ),
-    ],
-    mean: Annotated[
-        str | None,
-        typer.Option(help="Column of the means.", autocompletion=complete_columns),
-    ] = None,
-    std: Annotated[
-        str | None,
-        typer.Option(
-            help="Column of the standard deviations.", autocompletion=complete_columns
-        ),
-    ] = None,
-    quantile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Instead, for each column of quantiles: LEVEL=COLUMN, as 0.05=q05."
-        ),
-    ] = None,
-    by: ByOption = None,
-    fix: Annotated[
-        Path | None,
-        typer.Option(
-            help="Write the table with recalibrated columns here. Rows without a "
-            "target are corrected too."
-        ),
-    ] = None,
-    recalibrator: RecalibratorOption = "smooth",
-    report: Annotated[
-        Path, typer.Option(help="Page to write; none for no page.")
-    ] = Path("comparison.html"),
-    seed: SeedOption = 0,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    thousands: ThousandsOption = None,
-    missing: MissingOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Measure the predictions of any model, and recalibrate them with --fix.
+# Predictions as the columns of a table hold them -----------------------------------
 
-    Example: calibrant compare predictions.csv --target y --mean mu --std sigma
+
+class _Foreign(NamedTuple):
+    """Predictive distributions of the rows of a table.
+
+    Columns are mean and deviation, or quantiles in the order of their levels.
     """
-    console = Console(json, quiet, verbose)
-    style = style_of(delimiter, decimal, thousands, missing)
-    columns = column_names(by, table, style)
-    done = compare_table(
-        table,
-        target=target,
-        mean=mean,
-        std=std,
-        quantiles=_levels(quantile),
-        by=columns,
-        fix=fix,
-        recalibrator=recalibrator or "smooth",
-        report=None if str(report) == "none" else report,
-        style=style,
-        seed=seed,
-        command=command_line(),
-    )
-    console.json(done.to_dict())
-    console.notes(done.notes)
-    if done.fixed is not None and not console.silent and not console.verbose:
-        titles = ("as they are", "recalibrated")
-        console.show(short_card(done.card, done.fixed, titles=titles))
-        for name in columns:
-            console.show(group_table(name, done.card.groups[name]))
-    else:
-        console.card(done.card, columns)
-    console.say(done.words())
-    if done.path is not None:
-        console.say(f"Recalibrated: {done.path}")
-    if done.page is not None:
-        console.say(f"Report: {done.page}")
+
+    names: tuple[str, ...]
+    values: "npt.NDArray[np.float64]"  # (n, columns)
+    levels: tuple[float, ...] = ()  # of the quantiles
+    crossed: int = 0  # rows whose quantiles had to be sorted
+
+    def predictive(self, rows: "npt.NDArray[np.int64]") -> "AbstractDistribution":
+        """Distributions of some rows, batch shape ``(k,)``."""
+        from calibrant.distributions.normal import Gaussian
+        from calibrant.distributions.quantile_table import QuantileTable
+
+        values = self.values[rows]
+        if self.levels:
+            return QuantileTable(self.levels, values)
+        return Gaussian(values[:, 0], values[:, 1])
+
+
+def _read_predictions(
+    source: "Source",
+    data: "pa.Table",
+    mean: str | None,
+    std: str | None,
+    quantiles: Mapping[Any, Any] | None,
+) -> _Foreign:
+    """Read the columns that hold predictions, all of them numbers without gaps."""
+    import numpy as np
+
+    if quantiles and (mean or std):
+        raise InputError(
+            "predictions are means and deviations, or quantiles, got both. Leave one "
+            "of them out."
+        )
+    if quantiles:
+        levels = _checked_levels(quantiles)
+        values = _numbers(source, data, tuple(levels))
+        ordered = np.sort(values, axis=1)
+        crossed = int((ordered != values).any(1).sum())
+        return _Foreign(tuple(levels), ordered, tuple(levels.values()), crossed)
+    if mean is None or std is None:
+        raise InputError(
+            "say where the predictions are: mean= and std=, or quantiles= for two or "
+            "more columns."
+        )
+    values = _numbers(source, data, (mean, std))
+    _refuse(source, std, values[:, 1] <= 0, values[:, 1], "must be above 0")
+    return _Foreign((mean, std), values)
+
+
+def _checked_levels(quantiles: Mapping[Any, Any]) -> dict[str, float]:
+    """Columns and their levels, ascending, whichever of both came first."""
+    found = {}
+    for first, second in quantiles.items():
+        column, level = (first, second) if isinstance(first, str) else (second, first)
+        if not isinstance(column, str) or not isinstance(level, Real):
+            raise InputError(
+                f"quantiles are columns and their levels, got {first!r}: {second!r}."
+            )
+        found[column] = float(level)
+    levels = sorted(found.values())
+    if len(set(levels)) < max(2, len(levels)):
+        raise InputError(f"quantiles need two or more different levels, got {levels}.")
+    if not 0 < levels[0] <= levels[-1] < 1:
+        raise InputError(
+            f"levels of quantiles must lie strictly between 0 and 1, got {levels}. "
+            "Write 0.05 for 5 %."
+        )
+    return dict(sorted(found.items(), key=lambda item: item[1]))
+
+
+def _numbers(
+    source: "Source", data: "pa.Table", names: Sequence[str]
+) -> "npt.NDArray[np.float64]":
+    import numpy as np
+
+    from calibrant.tables import read_target
+
+    source.check_columns(names)
+    found = []
+    for name in names:
+        values = read_target(
+            data[name],
+            target=name,
+            name=source.name,
+            style=source.style,
+            what="prediction",
+        )
+        _refuse(source, name, np.isnan(values), values, "must not be missing")
+        found.append(values)
+    return np.stack(found, axis=1)
+
+
+def _refuse(
+    source: "Source",
+    name: str,
+    bad: "npt.NDArray[np.bool_]",
+    values: "npt.NDArray[np.float64]",
+    rule: str,
+) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        raise InputError(
+            f"{source.name}, row {row + 1}, column {name!r}: a prediction {rule}, got "
+            f"{values[row]:g} ({counted(int(bad.sum()), 'such row')}). Fix it."
+        )
+
+
+class _Maps(NamedTuple):
+    """Recalibration of each row by a map that it had no part in."""
+
+    foreign: _Foreign
+    maps: list[Any]  # recalibrators
+    map_of_row: "npt.NDArray[np.int64]"  # (n,)
+
+    def predictive(self, rows: "npt.NDArray[np.int64]") -> "AbstractDistribution":
+        """Recalibrated distributions of some rows, batch shape ``(k,)``."""
+        import numpy as np
+
+        from calibrant.estimators.pool import cross_fitted
+
+        plain = self.foreign.predictive(rows)
+        used, place = np.unique(self.map_of_row[rows], return_inverse=True)
+        return cross_fitted([self.maps[one].transform(plain) for one in used], place)
+
+
+def _cross_fitted_maps(
+    foreign: _Foreign,
+    y: "npt.NDArray[np.float64]",
+    recalibrator: str,
+    seed: int,
+    name: str,
+) -> _Maps:
+    import numpy as np
+    import torch
+
+    from calibrant.commands.measuring import cross_fit_folds
+    from calibrant.estimators.pool import fit_recorded, fresh_recalibrator
+    from calibrant.metrics.pit import detect_grid
+
+    known = np.flatnonzero(~np.isnan(y))
+    folds = cross_fit_folds(foreign.values[known], seed, what=name)
+    count, grid = int(folds.max()) + 1, detect_grid(y[known])
+    # Rows without a target go by the last map, which all others have taught.
+    map_of_row = np.full(len(y), count)
+    map_of_row[known] = folds
+    maps = [
+        fit_recorded(
+            fresh_recalibrator(recalibrator),
+            foreign.predictive(rows),
+            torch.from_numpy(y[rows]),
+            grid,
+            torch.Generator().manual_seed(seed),
+        )
+        for rows in (*(known[folds != fold] for fold in range(count)), known)
+    ]
+    return _Maps(foreign, maps, map_of_row)
+
+
+def _write_fixed(
+    writer: Any,  # noqa: ANN401  (a TableWriter)
+    source: "Source",
+    data: "pa.Table",
+    maps: _Maps,
+) -> None:
+    """Write the table with recalibrated columns behind its own."""
+    import numpy as np
+    import pyarrow as pa
+
+    from calibrant.commands.predict import CHUNK, OutputOptions
+
+    names, levels = maps.foreign.names, maps.foreign.levels
+    options = OutputOptions((0.5, 0.9), (), ())
+    own = dict(zip(("mean", "std"), names, strict=False))
+    with writer as file:
+        for start in range(0, data.num_rows, CHUNK):
+            part = data.slice(start, CHUNK)
+            predictive = maps.predictive(np.arange(start, start + part.num_rows))
+            if levels:
+                found = predictive.quantiles(levels).numpy()
+                made = dict(zip(names, found.T, strict=True))
+            else:
+                numbers = options.numbers(predictive)
+                made = {own.get(name, name): v for name, v in numbers.items()}
+            new = {f"{name}_recalibrated": values for name, values in made.items()}
+            taken = sorted(set(new) & set(data.column_names))
+            if taken:
+                raise InputError(
+                    f"{source.name} must not have columns called as those that are "
+                    f"made: {', '.join(taken)}. Rename them."
+                )
+            for name, values in new.items():
+                part = part.append_column(name, pa.array(values))
+            file.write(part.combine_chunks().to_batches()[0])
 
 
 def _levels(texts: Sequence[str] | None) -> dict[str, float]:
@@ -299,11 +412,9 @@ def _levels(texts: Sequence[str] | None) -> dict[str, float]:
     for text in texts or ():
         first, sign, second = text.partition("=")
         for level, column in ((first, second), (second, first)):
-            try:
+            with suppress(ValueError):
                 found[column] = float(level)
-            except ValueError:
-                continue
-            break
+                break
         else:
             sign = ""
         if not sign:
@@ -311,3 +422,49 @@ def _levels(texts: Sequence[str] | None) -> dict[str, float]:
                 f"--quantile takes LEVEL=COLUMN, as 0.05=q05; got {text!r}."
             )
     return found
+
+
+@command(
+    "Nothing was written.",
+    table=TABLE,
+    target=columns(
+        str, "Column with what came true.", default=REQUIRED, show_default=False
+    ),
+    mean=columns(str, "Column of the means."),
+    std=columns(str, "Column of the standard deviations."),
+    quantiles=option(
+        list[str],
+        "Instead, for each column of quantiles: LEVEL=COLUMN, as 0.05=q05.",
+        "--quantile",
+        read=_levels,
+    ),
+    by=BY,
+    fix=option(
+        Path,
+        "Write the table with recalibrated columns here. Rows without a target are "
+        "corrected too.",
+    ),
+    recalibrator=RECALIBRATOR._replace(default="smooth"),
+    report=page_option("comparison.html"),
+    seed=SEED,
+    **STYLE,
+)
+def compare(console: Console, **given: Any) -> None:  # noqa: ANN401
+    """Measure the predictions of any model, and recalibrate them with --fix.
+
+    Example: calibrant compare predictions.csv --target y --mean mu --std sigma
+    """
+    given["by"] = column_names(given["by"], given["table"], given["style"])
+    done = compare_table(**given, command=command_line())
+    console.json(done.to_dict())
+    console.notes(done.notes)
+    if done.fixed is None:
+        console.cards(done.card, by=given["by"])
+    else:
+        titles = ("as they are", "recalibrated")
+        console.cards(done.card, done.fixed, titles=titles, by=given["by"])
+    console.say(done.words())
+    if done.path is not None:
+        console.say(f"Recalibrated: {done.path}")
+    if done.page is not None:
+        console.say(f"Report: {done.page}")

@@ -4,28 +4,27 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from calibrant._terminal import say
-from calibrant.commands._console import Console, command_line, one_line_errors
-from calibrant.commands._options import (
-    ByOption,
-    DecimalOption,
-    DelimiterOption,
-    JsonOption,
-    MissingOption,
-    Model,
-    QuietOption,
-    SeedOption,
-    Table,
-    ThousandsOption,
-    VerboseOption,
+from calibrant.commands._console import (
+    BY,
+    MODEL,
+    SEED,
+    STYLE,
+    TABLE,
+    Console,
     column_names,
-    style_of,
+    command,
+    command_line,
+    flag,
+    option,
+    page_option,
 )
 from calibrant.errors import InputError
+from calibrant.text import percent
 
 if TYPE_CHECKING:
     from calibrant.commands.table_model import TableModel
@@ -43,14 +42,10 @@ class Requirement:
 
     Attributes
     ----------
-    coverage, tolerance
-        What was asked for.
-    at_least
-        Whether too much coverage is fine.
-    covered
-        Share of rows within their intervals of that coverage.
-    rows
-        Number of rows.
+    coverage, tolerance, at_least
+        What was asked for; with ``at_least`` too much coverage is fine.
+    covered, rows
+        Share of rows within their intervals of that coverage, and their number.
     """
 
     coverage: float
@@ -58,6 +53,19 @@ class Requirement:
     at_least: bool
     covered: float
     rows: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.coverage < 1:
+            hint = " Write 0.9 for 90 %." if self.coverage >= 1 else ""
+            raise InputError(
+                f"the coverage that is required must lie strictly between 0 and 1, got "
+                f"{self.coverage:g}.{hint}"
+            )
+        if not 0 <= self.tolerance < 1:
+            raise InputError(
+                f"the tolerance must be in [0, 1), as 0.03 for 3 points, got "
+                f"{self.tolerance:g}."
+            )
 
     @property
     def met(self) -> bool:
@@ -72,15 +80,14 @@ class Requirement:
         from calibrant.metrics.floors import coverage_range
 
         low, high = coverage_range(self.coverage, self.rows)
-        covered = f"{100 * self.covered:.1f} % of {self.rows:,} rows"
-        said = "met" if self.met else "NOT met"
         least = f"{100 * (self.coverage - self.tolerance):g}"
         most = f"{100 * (self.coverage + self.tolerance):g}"
         asked = f"at least {least} %" if self.at_least else f"{least} to {most} %"
         return (
-            f"Requirement {said}: the {100 * self.coverage:g} % intervals covered "
-            f"{covered}; asked for: {asked} (a perfect model shows {100 * low:.1f} to "
-            f"{100 * high:.1f} %)."
+            f"Requirement {'met' if self.met else 'NOT met'}: the "
+            f"{100 * self.coverage:g} % intervals covered {percent(self.covered)} of "
+            f"{self.rows:,} rows; asked for: {asked} (a perfect model shows "
+            f"{100 * low:.1f} to {100 * high:.1f} %)."
         )
 
 
@@ -91,7 +98,7 @@ class TableEvaluation:
     Attributes
     ----------
     card
-        All numbers, each beside what a perfect model shows.
+        Each metric next to its expected value under perfect calibration.
     notes
         What was unusual about the rows.
     page
@@ -134,7 +141,6 @@ def evaluate_table(
     at_least: bool = False,
     style: "Style | None" = None,
     seed: int = 0,
-    progress: bool | None = None,
     command: str | None = None,
 ) -> TableEvaluation:
     """Measure a model on rows with known targets that it has not learned from.
@@ -157,34 +163,38 @@ def evaluate_table(
         How a text file is written; None finds out.
     seed
         Of what is randomized in the measurement.
-    progress
-        Show progress; None for a terminal only.
     command
         What the report says that makes it again.
     """
     from calibrant.commands import measuring
+    from calibrant.report.contents import OwnReport
     from calibrant.report.own_page import write_own_page
 
     loaded = measuring.as_model(model)
-    _check_requirement(require_coverage, tolerance)
+    limit = 0.03 if tolerance is None else tolerance
+    if require_coverage is not None:
+        Requirement(require_coverage, limit, at_least, 0.0, 1)  # checks them
+    elif tolerance is not None:
+        raise InputError(
+            "a tolerance belongs to a coverage that is required, got it alone."
+        )
     source = loaded.open(table, style=style)
     by = measuring.as_names(by, what="by")
     source.check_columns(by)
-    page = measuring.page_path(report, [source.path])
-    labeled = measuring.read_labeled(
-        loaded, source, by=by, seed=seed, progress=progress
-    )
+    page = measuring.page_path(report, source.path)
+    labeled = measuring.read_labeled(loaded, source, by=by, seed=seed)
     measured = measuring.measure(loaded.distribution(labeled.x), labeled, seed=seed)
     notes = (*measuring.seen_notes(loaded, source), *measured.notes)
     card = measured.card
     if page is not None:
-        contents = measuring.own_report(
-            "evaluate",
-            measured,
+        contents = OwnReport(
+            kind="evaluate",
+            card=card,
+            predictions=measured.predictions,
             source=source.name,
             target=loaded.target,
             unseen="Whether the model has seen them in its training, only you know.",
-            settings=measuring.settings_lines(loaded, command),
+            settings=loaded.settings(command),
             columns=loaded.encoder.lines,
             notes=notes,
         )
@@ -192,89 +202,39 @@ def evaluate_table(
     requirement = None
     if require_coverage is not None:
         covered = float((abs(2 * card.rows["pit"] - 1) <= require_coverage).mean())
-        limit = 0.03 if tolerance is None else tolerance
         requirement = Requirement(require_coverage, limit, at_least, covered, card.n)
     return TableEvaluation(card, notes, page, requirement)
 
 
-def _check_requirement(coverage: float | None, tolerance: float | None) -> None:
-    if coverage is not None:
-        hint = " Write 0.9 for 90 %." if coverage >= 1 else ""
-        if not 0 < coverage < 1:
-            raise InputError(
-                f"the coverage that is required must lie strictly between 0 and 1, got "
-                f"{coverage:g}.{hint}"
-            )
-    elif tolerance is not None:
-        raise InputError(
-            "a tolerance belongs to a coverage that is required, got it alone."
-        )
-    if tolerance is not None and not 0 <= tolerance < 1:
-        raise InputError(
-            f"the tolerance must be in [0, 1), as 0.03 for 3 points, got {tolerance:g}."
-        )
-
-
-@one_line_errors("Nothing was written.")
-def evaluate(
-    model: Model,
-    table: Table,
-    by: ByOption = None,
-    report: Annotated[
-        Path, typer.Option(help="Page to write; none for no page.")
-    ] = Path("evaluation.html"),
-    require_coverage: Annotated[
-        float | None,
-        typer.Option(
-            help="Coverage that intervals must show, as 0.9.", rich_help_panel=_GATE
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            help="How far off it may be, on both sides.",
-            rich_help_panel=_GATE,
-            show_default="0.03",
-        ),
-    ] = None,
-    at_least: Annotated[
-        bool,
-        typer.Option(
-            "--at-least", help="More coverage is fine as well.", rich_help_panel=_GATE
-        ),
-    ] = False,
-    seed: SeedOption = 0,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    thousands: ThousandsOption = None,
-    missing: MissingOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+@command(
+    "Nothing was written.",
+    model=MODEL,
+    table=TABLE,
+    by=BY,
+    report=page_option("evaluation.html"),
+    require_coverage=option(
+        float, "Coverage that intervals must show, as 0.9.", panel=_GATE
+    ),
+    tolerance=option(
+        float,
+        "How far off it may be, on both sides.",
+        panel=_GATE,
+        show_default="0.03",
+    ),
+    at_least=flag("More coverage is fine as well.", "--at-least", panel=_GATE),
+    seed=SEED,
+    **STYLE,
+)
+def evaluate(console: Console, **given: Any) -> None:  # noqa: ANN401
     """Measure a model on rows with known targets, and write a report.
 
     Example: calibrant evaluate model/ labeled.csv --by region --require-coverage 0.9
     """
-    console = Console(json, quiet, verbose)
-    style = style_of(delimiter, decimal, thousands, missing)
-    columns = column_names(by, table, style)
-    done = evaluate_table(
-        model,
-        table,
-        by=columns,
-        report=None if str(report) == "none" else report,
-        require_coverage=require_coverage,
-        tolerance=tolerance,
-        at_least=at_least,
-        style=style,
-        seed=seed,
-        progress=console.progress,
-        command=command_line(),
-    )
+    given["by"] = column_names(given["by"], given["table"], given["style"])
+    done = evaluate_table(**given, command=command_line())
     console.json(done.to_dict())
     console.notes(done.notes)
-    console.card(done.card, columns)
+    console.cards(done.card, by=given["by"])
     console.say(done.words())
     if done.page is not None:
         console.say(f"Report: {done.page}")

@@ -2,29 +2,27 @@
 
 import ast
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from calibrant.commands._console import Console, command_line, one_line_errors
-from calibrant.commands._options import (
-    DecimalOption,
-    DelimiterOption,
-    ForceOption,
-    JsonOption,
-    MissingOption,
-    QuietOption,
-    RecalibratorOption,
-    SeedOption,
-    Table,
-    ThousandsOption,
-    VerboseOption,
+from calibrant.commands._console import (
+    OVERWRITE,
+    RECALIBRATOR,
+    REQUIRED,
+    SEED,
+    STYLE,
+    TABLE,
+    Console,
     column_names,
-    complete_columns,
-    style_of,
+    columns,
+    command,
+    command_line,
+    flag,
+    option,
 )
 from calibrant.errors import InputError, StorageError
 
@@ -33,8 +31,7 @@ if TYPE_CHECKING:
     from calibrant.commands.measuring import Labeled
     from calibrant.commands.table_model import TableModel
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.tables import Style
-    from calibrant.tables.columns import Column
+    from calibrant.tables import Column, Style
 
 __all__ = ["TableFit", "fit", "fit_table"]
 
@@ -56,14 +53,6 @@ _UNSEEN = {
     "training.",
     "random": "They were chosen at random and set aside before the training.",
 }
-_COLUMNS = "Columns"
-_TEST = "Rows to measure on"
-_MODEL = "The model"
-# Parameters that have options of their own, which must not contradict each other.
-_OWN_OPTIONS = (
-    *("learners", "network", "hidden", "members", "strength", "recalibrator"),
-    *("epochs", "target_transform"),
-)
 
 
 @dataclass(frozen=True)
@@ -240,13 +229,7 @@ def fit_table(
     >>> [column.kind for column in done.columns]
     ['number', 'category', 'target']
     """
-    from calibrant.commands import training
-    from calibrant.commands.measuring import (
-        as_name,
-        as_names,
-        as_numbers,
-        read_labeled,
-    )
+    from calibrant.commands import measuring, training
     from calibrant.commands.table_model import TableModel
     from calibrant.storage import check_writable
     from calibrant.tables import Roles
@@ -261,43 +244,43 @@ def fit_table(
         )
     share = 0.2 if test_table is None else 0.0
     if test is not None:
-        (share,) = as_numbers(test, what="test")
+        (share,) = measuring.as_numbers(test, what="test")
     roles = Roles(
-        drop=as_names(drop, what="drop"),
-        categorical=as_names(categorical, what="categorical"),
+        drop=measuring.as_names(drop, what="drop"),
+        categorical=measuring.as_names(categorical, what="categorical"),
         time=time,
         group=group,
         day_first=day_first,
     )
+    (target,) = measuring.as_names(target, what="target")
     rows = training.read_training_table(
-        table, as_name(target, what="target"), style, keep_outliers=keep_outliers
+        table, target, roles, style, keep_outliers=keep_outliers
     )
-    cut = training.cut_rows(rows, roles, share, seed)
-    encoder = training.learn_columns(rows, cut.learned, roles)
-    other = training.test_source(test_table, style, rows, encoder)
-    x, noted = training.encoded(rows, encoder)
-    if other is None:
-        labeled = training.held_rows(rows, cut, encoder, x)
-        measured_on, how = rows.source.name, cut.how
+    rows = training.cut_rows(rows, share, seed)
+    model = TableModel(regressor, rows.learn_columns(rows.learned), target)
+    x, noted = rows.encoded(model.encoder)
+    if test_table is None:
+        labeled = measuring.Labeled.of(
+            rows.data, rows.held, x, rows.y, encoder=model.encoder
+        )
+        measured_on, how = rows.source.name, rows.how
     else:
-        asking = TableModel(regressor, encoder, rows.target)
-        labeled = read_labeled(asking, other, seed=seed, progress=progress)
-        labeled = training.unseen(labeled, other, rows, cut, roles, x)
-        measured_on, how = other.name, "file"
-    x = training.without_own_targets(rows, cut, encoder, x, seed)
-    model, notes = training.train(rows, cut, encoder, regressor, command, x, progress)
-    notes = (*noted, *cut.notes, *notes)
+        labeled, measured_on = rows.unseen(test_table, style, model, x, seed)
+        how = "file"
+    x = rows.without_own_targets(model.encoder, x, seed)
+    model, notes = rows.train(model, x, command=command, progress=progress)
+    notes = (*rows.notes, *noted, *notes)
     fitted = TableFit(
         model=model,
         card=None,
         notes=notes,
         # Already now, so that nothing is lost if the measurement is interrupted.
         folder=None if out is None else model.save(out, overwrite=overwrite),
-        interrupted=any(history.interrupted for history in regressor.history_),
+        interrupted=model.about["interrupted"],
     )
     if not len(labeled.y):
         return fitted
-    fitted = replace(fitted, baselines=training.baselines(rows, cut, labeled.y))
+    fitted = replace(fitted, baselines=rows.baselines(labeled.y))
     try:
         return _measured(fitted, labeled, measured_on, how)
     except KeyboardInterrupt:
@@ -307,7 +290,7 @@ def fit_table(
 def _measured(fitted: TableFit, labeled: "Labeled", source: str, how: str) -> TableFit:
     """Measure the model, and put scorecard and report into its folder."""
     from calibrant.commands import measuring
-    from calibrant.commands.training import curves
+    from calibrant.report.contents import OwnReport
     from calibrant.report.own_page import own_page
 
     model = fitted.model
@@ -315,20 +298,24 @@ def _measured(fitted: TableFit, labeled: "Labeled", source: str, how: str) -> Ta
         model.distribution(labeled.x), labeled, seed=model.about["seed"]
     )
     card, notes = measured.card, (*fitted.notes, *measured.notes)
-    model = model.with_regressor(model.regressor, scorecard=measuring.summary(card))
+    model = model.with_about(scorecard=measuring.summary(card))
     done = replace(fitted, model=model, card=card, notes=notes)
     if fitted.folder is None:
         return done
-    contents = measuring.own_report(
-        "fit",
-        measured,
+    curves: dict[str, list[float]] = {}
+    for history in model.regressor.history_[:1]:  # none of trees alone
+        curves = {"loss": history.loss, "on rows held back": history.held_out_score}
+    contents = OwnReport(
+        kind="fit",
+        card=card,
+        predictions=measured.predictions,
         source=source,
         target=model.target,
         unseen=_UNSEEN[how],
-        settings=measuring.settings_lines(model),
+        settings=model.settings(),
         columns=model.encoder.lines,
         notes=(*notes, done.accuracy()),
-        training=curves(model.regressor),
+        training={name: values for name, values in curves.items() if values},
     )
     try:
         model.save(fitted.folder, page=own_page(contents), overwrite=True)
@@ -337,213 +324,79 @@ def _measured(fitted: TableFit, labeled: "Labeled", source: str, how: str) -> Ta
     return replace(done, page=fitted.folder / "report.html")
 
 
-@one_line_errors("There is no model yet, and nothing was written.")
-def fit(
-    table: Table,
-    target: Annotated[
+def _or_auto(flag: str, what: str, kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what reads a value of an option, or "auto"."""
+
+    def read(text: str) -> Any:  # noqa: ANN401
+        try:
+            return text if text == "auto" else kind(text)
+        except ValueError:
+            raise InputError(f"{flag} takes {what} or auto, got {text!r}.") from None
+
+    return read
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+_COLUMNS = "Columns"
+_TEST = "Rows to measure on"
+_MODEL = "The model"
+#: Parameters of the regressor that have options of their own.
+_PARAMETERS = {
+    "learners": option(
         str,
-        typer.Option(
-            help="Column to predict.",
-            autocompletion=complete_columns,
-            rich_help_panel=_COLUMNS,
-            show_default=False,
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for model and report.")] = Path(
-        "model"
+        "network, boosting (LightGBM's trees), or both.",
+        default="network,boosting",
+        panel=_MODEL,
+        read=lambda text: tuple(name.strip() for name in text.split(",")),
     ),
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns not to use.",
-            autocompletion=complete_columns,
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns to take as names though they hold numbers.",
-            autocompletion=complete_columns,
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Column that says which rows belong together (patient, site).",
-            autocompletion=complete_columns,
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    day_first: Annotated[
-        bool | None,
-        typer.Option(
-            "--day-first/--month-first",
-            help="Whether 03/04/2025 is in April or in March.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = None,
-    keep_outliers: Annotated[
-        bool,
-        typer.Option(
-            "--keep-outliers",
-            help="Learn also from targets beyond any reason, as -9999.",
-            rich_help_panel=_COLUMNS,
-        ),
-    ] = False,
-    test: Annotated[
-        float | None,
-        typer.Option(
-            help="Share of the rows that is set aside; 0 for none.",
-            rich_help_panel=_TEST,
-            show_default="0.2",
-        ),
-    ] = None,
-    test_file: Annotated[
-        Path | None,
-        typer.Option(help="Measure on this file instead.", rich_help_panel=_TEST),
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option(
-            help="Set the latest rows aside, by this column; a feature too unless "
-            "it is dropped.",
-            autocompletion=complete_columns,
-            rich_help_panel=_TEST,
-        ),
-    ] = None,
-    learners: Annotated[
+    "network": option(
+        str, "deep_ensemble or mc_dropout.", default="deep_ensemble", panel=_MODEL
+    ),
+    "hidden": option(
         str,
-        typer.Option(
-            help="network, boosting (LightGBM's trees), or both.",
-            rich_help_panel=_MODEL,
+        "Units of the hidden layers, e.g. 64,64; auto chooses by the rows.",
+        default="auto",
+        panel=_MODEL,
+        read=_or_auto(
+            "--hidden",
+            "comma-separated whole numbers, e.g. 64,64,",
+            lambda text: tuple(map(int, text.split(","))),
         ),
-    ] = "network,boosting",
-    network: Annotated[
-        str, typer.Option(help="deep_ensemble or mc_dropout.", rich_help_panel=_MODEL)
-    ] = "deep_ensemble",
-    hidden: Annotated[
+    ),
+    "members": option(
         str,
-        typer.Option(
-            help="Units of the hidden layers, e.g. 64,64; auto chooses by the rows.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = "auto",
-    members: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Networks that have not seen a row; members x folds are trained.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = 4,
-    strength: Annotated[
+        "Networks that have not seen a row (members x folds are trained), or auto: 4, "
+        "and 6 for more than 20,000 rows.",
+        default="auto",
+        panel=_MODEL,
+        read=_or_auto("--members", "an integer from 1 on", _count),
+    ),
+    "strength": option(
         str,
-        typer.Option(
-            help="Of the quantile regularizer, or auto to choose it by rule.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = "0",
-    recalibrator: RecalibratorOption = "auto",
-    epochs: Annotated[
+        "Of the quantile regularizer, or auto to choose it by rule.",
+        default="0",
+        panel=_MODEL,
+        read=_or_auto("--strength", "a number", float),
+    ),
+    "recalibrator": RECALIBRATOR._replace(
+        default="auto", read=lambda name: None if name == "none" else name
+    ),
+    "epochs": option(
         str,
-        typer.Option(
-            help="Passes at most, or auto: 120, fewer beyond 50,000 rows.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = "auto",
-    target_transform: Annotated[
-        str | None,
-        typer.Option(
-            help="log, box_cox, yeo_johnson or logit.", rich_help_panel=_MODEL
-        ),
-    ] = None,
-    lower: Annotated[
-        float | None,
-        typer.Option(help="Least possible target.", rich_help_panel=_MODEL),
-    ] = None,
-    upper: Annotated[
-        float | None,
-        typer.Option(help="Largest possible target.", rich_help_panel=_MODEL),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="Any other parameter of CalibratedRegressor, as learning_rate=0.001.",
-            rich_help_panel=_MODEL,
-        ),
-    ] = None,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    thousands: ThousandsOption = None,
-    missing: MissingOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-) -> None:
-    """Train on a table, measure on unseen rows, and write a report.
-
-    Numbers, booleans, categories and dates, with gaps: it says what it did with each
-    column. Interrupted by Ctrl-C, it keeps the best model so far.
-
-    Example: calibrant fit houses.csv --target price --drop id --categorical zip
-    """
-    console = Console(json, quiet, verbose)
-    style = style_of(delimiter, decimal, thousands, missing)
-    if lower is not None and upper is not None and not lower < upper:
-        raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}.")
-    settings: dict[str, Any] = {
-        "learners": tuple(name.strip() for name in learners.split(",")),
-        "network": network,
-        "hidden": _units(hidden),
-        "members": members,
-        "strength": _number(strength, "--strength", float),
-        "recalibrator": None if recalibrator == "none" else recalibrator,
-        "epochs": _number(epochs, "--epochs", int),
-        "target_transform": target_transform,
-        "bounds": None if lower is None and upper is None else (lower, upper),
-        **_parameters(more),
-    }
-    done = fit_table(
-        table,
-        target=target,
-        out=out,
-        test=test,
-        test_table=test_file,
-        drop=column_names(drop, table, style),
-        categorical=column_names(categorical, table, style),
-        time=time_column,
-        group=group,
-        day_first=day_first,
-        keep_outliers=keep_outliers,
-        style=style,
-        seed=seed,
-        overwrite=force,
-        progress=console.progress,
-        command=command_line(),
-        **settings,
-    )
-    _tell(done, console)
-
-
-def _tell(done: "TableFit", console: Console) -> None:
-    console.json(done.to_dict())
-    console.columns(done.model.encoder.lines)
-    console.notes(done.notes)
-    if done.card is not None:
-        console.card(done.card)
-        console.say(done.accuracy())
-    console.say(done.words())
-    console.say(f"Trained: {done.model.regressor.plan_}")
-    console.say(f"Model:  {done.folder}")
-    if done.page is not None:
-        console.say(f"Report: {done.page}")
-    elif done.card is not None:  # a note says why
-        raise typer.Exit(1)
+        "Passes at most, or auto: 120, fewer beyond 50,000 rows.",
+        default="auto",
+        panel=_MODEL,
+        read=_or_auto("--epochs", "an integer from 1 on", _count),
+    ),
+    "target_transform": option(
+        str, "log, box_cox, yeo_johnson or logit.", panel=_MODEL
+    ),
+}
 
 
 def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
@@ -551,7 +404,7 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
-        if name in _OWN_OPTIONS:
+        if name in _PARAMETERS:
             raise InputError(f"--set {name}: use --{name.replace('_', '-')}.")
         if not sign or not name.isidentifier():
             raise InputError(
@@ -564,22 +417,103 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-def _number(text: str, option: str, kind: type[int] | type[float]) -> float | str:
-    what = "an integer from 1 on" if kind is int else "a number"
-    try:
-        if text == "auto" or kind is float or int(text) >= 1:
-            return text if text == "auto" else kind(text)
-    except ValueError:
-        pass
-    raise InputError(f"{option} takes {what} or auto, got {text!r}.")
+@command(
+    "There is no model yet, and nothing was written.",
+    table=TABLE,
+    target=columns(
+        str,
+        "Column to predict.",
+        default=REQUIRED,
+        panel=_COLUMNS,
+        show_default=False,
+    ),
+    out=option(Path, "Folder for model and report.", default=Path("model")),
+    drop=columns(list[str], "Columns not to use.", panel=_COLUMNS),
+    categorical=columns(
+        list[str], "Columns to take as names though they hold numbers.", panel=_COLUMNS
+    ),
+    group=columns(
+        str,
+        "Column that says which rows belong together (patient, site).",
+        panel=_COLUMNS,
+    ),
+    day_first=option(
+        bool,
+        "Whether 03/04/2025 is in April or in March.",
+        "--day-first/--month-first",
+        panel=_COLUMNS,
+    ),
+    keep_outliers=flag(
+        "Learn also from targets beyond any reason, as -9999.",
+        "--keep-outliers",
+        panel=_COLUMNS,
+    ),
+    test=option(
+        float,
+        "Share of the rows that is set aside; 0 for none.",
+        panel=_TEST,
+        show_default="0.2",
+    ),
+    test_table=option(
+        Path, "Measure on this file instead.", "--test-file", panel=_TEST
+    ),
+    time=columns(
+        str,
+        "Set the latest rows aside, by this column; a feature too unless it is "
+        "dropped.",
+        "--time-column",
+        panel=_TEST,
+    ),
+    **_PARAMETERS,
+    lower=option(float, "Least possible target.", panel=_MODEL),
+    upper=option(float, "Largest possible target.", panel=_MODEL),
+    more=option(
+        list[str],
+        "Any other parameter of CalibratedRegressor, as learning_rate=0.001.",
+        "--set",
+        panel=_MODEL,
+        read=_parameters,
+    ),
+    seed=SEED,
+    overwrite=OVERWRITE,
+    **STYLE,
+)
+def fit(
+    console: Console,
+    *,
+    lower: float | None,
+    upper: float | None,
+    more: dict[str, Any],
+    **given: Any,  # noqa: ANN401
+) -> None:
+    """Train on a table, measure on unseen rows, and write a report.
 
+    Numbers, booleans, categories and dates, with gaps: it says what it did with each
+    column. Interrupted by Ctrl-C, it keeps the best model so far.
 
-def _units(text: str) -> tuple[int, ...] | str:
-    if text == "auto":
-        return text
-    try:
-        return tuple(int(units) for units in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--hidden takes comma-separated whole numbers, e.g. 64,64; got {text!r}."
-        ) from None
+    Example: calibrant fit houses.csv --target price --drop id --categorical zip
+    """
+    if lower is not None and upper is not None and not lower < upper:
+        raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}.")
+    for name in ("drop", "categorical"):
+        given[name] = column_names(given[name], given["table"], given["style"])
+    done = fit_table(
+        **given,
+        bounds=None if lower is None and upper is None else (lower, upper),
+        progress=console.progress,
+        command=command_line(),
+        **more,
+    )
+    console.json(done.to_dict())
+    console.columns(done.model.encoder.lines)
+    console.notes(done.notes)
+    if done.card is not None:
+        console.cards(done.card)
+        console.say(done.accuracy())
+    console.say(done.words())
+    console.say(f"Trained: {done.model.regressor.plan_}")
+    console.say(f"Model:  {done.folder}")
+    if done.page is not None:
+        console.say(f"Report: {done.page}")
+    elif done.card is not None:  # a note says why
+        raise typer.Exit(1)

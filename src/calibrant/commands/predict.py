@@ -1,43 +1,35 @@
 """calibrant predict: a table or a folder of tables with predictions, row by row."""
 
-import json as json_text
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
 from calibrant._progress import Bar
 from calibrant._terminal import say
 from calibrant.commands._console import (
-    INTERRUPTED,
+    MODEL,
+    SCHEDULER,
+    STYLE,
     Console,
-    for_the_shell,
-    one_line_errors,
-)
-from calibrant.commands._options import (
-    RUN,
-    DecimalOption,
-    DelimiterOption,
-    JsonOption,
-    MissingOption,
-    Model,
-    QuietOption,
-    ThousandsOption,
-    VerboseOption,
+    argument,
     column_names,
-    complete_columns,
+    columns,
+    command,
+    flag,
+    for_the_shell,
     numbers,
-    style_of,
+    option,
 )
 from calibrant.errors import InputError
-from calibrant.files import replace_file, sha256_of
-from calibrant.storage import SUMS, check_writable
+from calibrant.storage import check_writable
+from calibrant.text import counted
 
 # Torch and numpy are imported where they are used: --help needs neither.
 if TYPE_CHECKING:
@@ -45,7 +37,7 @@ if TYPE_CHECKING:
 
     from calibrant.commands.table_model import TableModel
     from calibrant.distributions.base import AbstractDistribution
-    from calibrant.tables import Source, Style
+    from calibrant.tables import Findings, Source, Style
 
 __all__ = ["CHUNK", "OutputOptions", "TablePrediction", "predict", "predict_table"]
 
@@ -53,9 +45,6 @@ __all__ = ["CHUNK", "OutputOptions", "TablePrediction", "predict", "predict_tabl
 CHUNK = 16_384
 #: Of a level; farther out a distribution is all assumption.
 _OUTERMOST = 1e-6
-#: In a folder of predictions, by which model and with which options they were made.
-#: The underscore hides it from readers of folders of Parquet files.
-STAMP = "_predictions.json"
 #: More notes than that on the files of a folder are left out.
 _MOST_NOTES = 20
 _RULE = "a folder to predict must hold Parquet files only, or .csv and .tsv files only"
@@ -63,17 +52,7 @@ _RULE = "a folder to predict must hold Parquet files only, or .csv and .tsv file
 
 @dataclass(frozen=True)
 class OutputOptions:
-    """Which numbers each row gets.
-
-    Attributes
-    ----------
-    coverages
-        Of central intervals.
-    quantiles
-        Levels.
-    keep
-        Columns of the input to write as well.
-    """
+    """Which numbers each row gets: intervals, quantiles, and columns to keep."""
 
     coverages: tuple[float, ...]
     quantiles: tuple[float, ...]
@@ -197,9 +176,8 @@ def predict_table(
 
     A folder of files gives a folder of predictions, a file for each under its name. A
     file that cannot be predicted leaves the others alone, and is told in ``failures``.
-    The same call goes on after an interruption: files whose predictions are there and
-    not older than their input are skipped. With another model or other options all are
-    made again, which ``_predictions.json`` beside them tells apart.
+    The same call goes on after an interruption: files whose predictions are there, with
+    the columns asked for and not older than their input and the model, are skipped.
 
     Parameters
     ----------
@@ -243,7 +221,6 @@ def predict_table(
     """
     from calibrant.commands.measuring import as_model, as_names, as_numbers, style_notes
     from calibrant.tables import Findings, TableWriter
-    from calibrant.tables.wording import amount
 
     loaded = as_model(model)
     options = OutputOptions(
@@ -253,8 +230,9 @@ def predict_table(
     )
     if isinstance(table, str | os.PathLike) and Path(table).is_dir():
         how = {"strict": strict, "neutralize": neutralize, "style": style}
-        places = (model, Path(table), out)
-        return _predict_folder(places, loaded, options, how, scheduler, progress)
+        return _predict_folder(
+            loaded, model, Path(table), out, options, how, scheduler, progress
+        )
     if scheduler is not None:
         raise InputError(
             f"a scheduler shares out the files of a folder, got one table and "
@@ -280,7 +258,7 @@ def predict_table(
             raise InputError(f"{source.name}: there is a header, but no rows below it.")
     if file is not None and file.neutralized:
         notes.append(
-            f"An apostrophe in front of {amount(file.neutralized, 'text')} that a "
+            f"An apostrophe in front of {counted(file.neutralized, 'text')} that a "
             f"spreadsheet would run as a formula, the first is {file.example!r:.60}."
         )
     return TablePrediction(
@@ -296,16 +274,15 @@ def _predicted(
     model: "TableModel",
     source: "Source",
     options: OutputOptions,
-    findings: Any,  # noqa: ANN401
+    findings: "Findings",
     strict: bool,
     progress: bool | None,
 ) -> Iterator["pa.RecordBatch"]:
-    import numpy as np
     import pyarrow as pa
 
     needed = tuple(dict.fromkeys((*model.encoder.needed, *options.keep)))
-    columns = ("share", "elapsed", "left")
-    with Bar(f"predict {source.name}", columns, total=1.0, shown=progress) as bar:
+    shown = ("share", "elapsed", "left")
+    with Bar(f"predict {source.name}", shown, total=1.0, shown=progress) as bar:
         for batch in source.batches(needed, rows=CHUNK):
             x = model.encoder.encode(
                 batch.data,
@@ -315,10 +292,9 @@ def _predicted(
                 style=source.style,
                 strict=strict,
             )
-            joined = {name: batch.data[name] for name in options.keep}
-            for name, values in options.numbers(model.distribution(x)).items():
-                joined[name] = pa.array(np.asarray(values))
-            yield pa.RecordBatch.from_arrays(list(joined.values()), names=list(joined))
+            made: dict[str, Any] = {name: batch.data[name] for name in options.keep}
+            made |= options.numbers(model.distribution(x))
+            yield pa.RecordBatch.from_pydict(made)
             bar.show(completed=batch.share)
 
 
@@ -334,157 +310,42 @@ def _joined(parts: "list[pa.RecordBatch]") -> "pa.Table":
 class _FileJob(NamedTuple):
     """One file of a folder: paths of it, of its predictions and of the model."""
 
-    source: str
-    target: str
-    model: str
+    source: Path
+    target: Path
+    model: Path
     options: OutputOptions
     how: Mapping[str, Any]
 
+    def is_finished(self) -> bool:
+        """Whether the predictions are there; what others put there is refused."""
+        if not self.target.exists():
+            return False
+        from calibrant.tables import open_source
 
-#: Rows and notes of a file that was predicted, or what was wrong with it.
-_Outcome = tuple[int, tuple[str, ...]] | str
-
-
-def _predict_folder(
-    places: tuple["TableModel | str | os.PathLike[str]", Path, Any],
-    loaded: "TableModel",
-    options: OutputOptions,
-    how: Mapping[str, Any],
-    scheduler: str | None,
-    progress: bool | None,
-) -> TablePrediction:
-    """Predict the files of a folder that are not finished, each into its own file."""
-    model, folder, out = places
-    sources = _tables_in(folder)
-    home, target = _checked_places(model, folder, out)
-    with _runner(loaded, scheduler) as run:
-        # Not earlier: somebody must be there to make again what is removed now.
-        finished, notes = _finished(home, target, sources, options, how)
-        # Another process may be in another folder.
-        place = Path.absolute if scheduler else Path
-        jobs = [
-            _FileJob(
-                str(place(source)),
-                str(place(target / source.name)),
-                str(place(home)),
-                options,
-                how,
-            )
-            for source in sources
-            if source.name not in finished
-        ]
-        rows, files, failures = 0, [], []  # type: int, list[str], list[str]
-        columns = ("count", "elapsed", "left")
-        title = f"predict {target.name}"
-        with Bar(title, columns, total=len(jobs), shown=progress) as bar:
-            for count, (job, outcome) in enumerate(run(jobs), 1):
-                if isinstance(outcome, str):
-                    failures.append(outcome)
-                else:
-                    rows += outcome[0]
-                    notes += outcome[1]
-                    files.append(Path(job.source).name)
-                bar.show(completed=count)
-    if len(notes) > _MOST_NOTES:
-        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES:,} more notes are left out."]
-    return TablePrediction(
-        rows=rows,
-        columns=options.names,
-        notes=tuple(notes),
-        path=target,
-        files=tuple(sorted(files)),
-        skipped=tuple(finished),
-        failures=tuple(sorted(failures)),
-    )
-
-
-def _finished(
-    model: Path,
-    out: Path,
-    sources: Sequence[Path],
-    options: OutputOptions,
-    how: Mapping[str, Any],
-) -> tuple[list[str], list[str]]:
-    """Return the names of finished files; remove what must be made again, and say so.
-
-    A file is finished if its predictions are there and not older than it, and if the
-    stamp beside them names the same model and options.
-    """
-    made = json_text.loads(
-        json_text.dumps(
-            {"model": sha256_of(model / SUMS), **vars(options), **how}, default=vars
-        )
-    )
-    try:
-        former = json_text.loads((out / STAMP).read_text("utf-8"))
-    except (OSError, ValueError):
-        former = None
-    there = [source.name for source in sources if (out / source.name).exists()]
-    if former is None and there:
-        raise InputError(
-            f"{out}: predictions go to a folder without other files of these names, "
-            f"and {there[0]!r:.60} is there. Choose another folder."
-        )
-    finished = [
-        source.name
-        for source in sources
-        if former == made
-        and source.name in there
-        and (out / source.name).stat().st_mtime_ns >= source.stat().st_mtime_ns
-    ]
-    # Otherwise a file that fails now would leave a former model's predictions.
-    stale = [name for name in there if name not in finished]
-    for name in stale:
-        (out / name).unlink()
-    replace_file(out / STAMP, json_text.dumps(made, indent=1).encode())
-    notes = [
-        f"{len(stale):,} of {len(sources):,} files in {out} are of another model, "
-        "other options or a former input: they are made again."
-    ]
-    return finished, notes if stale else []
-
-
-@contextmanager
-def _runner(
-    model: "TableModel", scheduler: str | None
-) -> Iterator[Callable[[Sequence[_FileJob]], Iterator[tuple[_FileJob, _Outcome]]]]:
-    """Give what predicts files: here one after another, or all on a Dask cluster."""
-    if scheduler is None:
-        yield lambda jobs: ((job, _predict_file(job, model)) for job in jobs)
-        return
-    from calibrant._dask import connect
-
-    with connect(scheduler) as client, client.as_current():
-        yield lambda jobs: _on_cluster(client, jobs)
-
-
-def _on_cluster(
-    client: Any,  # noqa: ANN401  (of Dask)
-    jobs: Sequence[_FileJob],
-) -> Iterator[tuple[_FileJob, _Outcome]]:
-    from distributed import KilledWorker, as_completed
-
-    futures = {client.submit(_predict_file, job, pure=False): job for job in jobs}
-    for future in as_completed(futures):
+        made = [*self.options.keep, *self.options.names]
         try:
-            yield futures[future], future.result()
-        except KilledWorker:
-            yield (
-                futures[future],
-                f"{futures[future].source}: its workers died again and again, most "
-                "often for a lack of memory. Start workers with more of it (dask "
-                "worker --memory-limit).",
+            # Formulas have an apostrophe in front.
+            found = [name.lstrip("'") for name in open_source(self.target).columns]
+        except InputError:
+            found = []
+        if found != [name.lstrip("'") for name in made]:
+            raise InputError(
+                f"{self.target}: this is not a file of the predictions asked for, so "
+                "it is not replaced. Choose another folder, or move it away."
             )
+        newest = max(path.stat().st_mtime_ns for path in (self.source, self.model))
+        return self.target.stat().st_mtime_ns >= newest
 
 
-def _predict_file(job: _FileJob, model: "TableModel | None" = None) -> _Outcome:
-    """Predict one file of a folder: here, or without a model in a worker."""
+def _predict_file(
+    job: _FileJob, model: "TableModel | None" = None
+) -> TablePrediction | str:
+    """Predict a file, in a worker without a model; or say why it cannot be done."""
     if model is None:
         import torch
 
         torch.set_num_threads(1)
-        seen = (Path(job.source), Path(job.model), Path(job.target).parent)
-        for path in seen:
+        for path in (job.source, job.model, job.target.parent):
             if not path.exists():
                 return (
                     f"{path}: the worker at {socket.gethostname()} does not see it. "
@@ -492,8 +353,8 @@ def _predict_file(job: _FileJob, model: "TableModel | None" = None) -> _Outcome:
                     "share."
                 )
     try:
-        done = predict_table(
-            job.model if model is None else model,
+        return predict_table(
+            model or job.model,
             job.source,
             job.target,
             coverage=job.options.coverages,
@@ -504,7 +365,92 @@ def _predict_file(job: _FileJob, model: "TableModel | None" = None) -> _Outcome:
         )
     except (InputError, OSError) as error:
         return " ".join(str(error).split())
-    return done.rows, done.notes
+
+
+def _predict_folder(
+    loaded: "TableModel",
+    model: "TableModel | str | os.PathLike[str]",
+    folder: Path,
+    out: str | os.PathLike[str] | None,
+    options: OutputOptions,
+    how: Mapping[str, Any],
+    scheduler: str | None,
+    progress: bool | None,
+) -> TablePrediction:
+    """Predict the files of a folder that are not finished, each into its own file."""
+    home, target = _checked_places(model, folder, out)
+    sources = _tables_in(folder)
+    with ExitStack() as stack:
+        client = None
+        if scheduler is not None:
+            from calibrant._dask import connect
+
+            client = stack.enter_context(connect(scheduler))
+            stack.enter_context(client.as_current())
+            # Another process may be in another folder.
+            home, target = home.absolute(), target.absolute()
+            sources = [source.absolute() for source in sources]
+        jobs = [
+            _FileJob(source, target / source.name, home, options, how)
+            for source in sources
+        ]
+        done = {job.source.name: job.is_finished() for job in jobs}
+        skipped = [name for name, is_done in done.items() if is_done]
+        jobs = [job for job in jobs if not done[job.source.name]]
+        if not target.is_dir():
+            target.mkdir()
+        for job in jobs:
+            # Otherwise a file that fails now would leave a former model's predictions.
+            job.target.unlink(missing_ok=True)
+        outcomes = (
+            ((job, _predict_file(job, loaded)) for job in jobs)
+            if client is None
+            else _on_cluster(client, jobs)
+        )
+        rows, files, failures = 0, [], []  # type: int, list[str], list[str]
+        notes: list[str] = []
+        shown = ("count", "elapsed", "left")
+        title = f"predict {target.name}"
+        with Bar(title, shown, total=len(jobs), shown=progress) as bar:
+            for count, (job, outcome) in enumerate(outcomes, 1):
+                if isinstance(outcome, str):
+                    failures.append(outcome)
+                else:
+                    rows += outcome.rows
+                    notes += outcome.notes
+                    files.append(job.source.name)
+                bar.show(completed=count)
+    if len(notes) > _MOST_NOTES:
+        notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES:,} more notes are left out."]
+    return TablePrediction(
+        rows=rows,
+        columns=options.names,
+        notes=tuple(notes),
+        path=Path(out or ""),
+        files=tuple(sorted(files)),
+        skipped=tuple(skipped),
+        failures=tuple(sorted(failures)),
+    )
+
+
+def _on_cluster(
+    client: Any,  # noqa: ANN401  (of Dask)
+    jobs: Sequence[_FileJob],
+) -> Iterator[tuple[_FileJob, TablePrediction | str]]:
+    from distributed import KilledWorker, as_completed
+
+    futures = {client.submit(_predict_file, job, pure=False): job for job in jobs}
+    for future in as_completed(futures):
+        job = futures[future]
+        try:
+            yield job, future.result()
+        except KilledWorker:
+            yield (
+                job,
+                f"{job.source}: its workers died again and again, most often for a "
+                "lack of memory. Start workers with more of it (dask worker "
+                "--memory-limit).",
+            )
 
 
 def _tables_in(folder: Path) -> list[Path]:
@@ -521,7 +467,7 @@ def _tables_in(folder: Path) -> list[Path]:
         raise InputError(
             f"{folder}: {_RULE}, and there are none. Put some into it, or name another."
         )
-    kinds = Counter(_kind(path) for path in found)
+    kinds = Counter(map(_kind, found))
     if kinds["others"] or len(kinds) > 1:
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         others = [path.name for path in found if _kind(path) == "others"]
@@ -542,8 +488,10 @@ def _kind(path: Path) -> str:
     return "text" if text else "others"
 
 
-def _checked_places(model: object, folder: Path, out: Any) -> tuple[Path, Path]:  # noqa: ANN401
-    """Return the model's folder, and that for the predictions, which is made."""
+def _checked_places(
+    model: object, folder: Path, out: str | os.PathLike[str] | None
+) -> tuple[Path, Path]:
+    """Return the model's folder, and that for the predictions."""
     if not isinstance(model, str | os.PathLike):
         raise InputError(
             "a folder of files is predicted by a saved model, so that a later call can "
@@ -562,149 +510,87 @@ def _checked_places(model: object, folder: Path, out: Any) -> tuple[Path, Path]:
             f"{target}: predictions must go to a folder that is not the input's, nor "
             "in it, nor the model's. Choose another name."
         )
+    if os.path.lexists(target) and not target.is_dir():
+        raise InputError(
+            f"{target}: predictions of a folder go to a folder, and this is a file. "
+            "Choose another name."
+        )
     if not target.is_dir():
-        if os.path.lexists(target):
-            raise InputError(
-                f"{target}: predictions of a folder go to a folder, and this is a "
-                "file. Choose another name."
-            )
         check_writable(target)
-        target.mkdir()
     return home, target
 
 
-@one_line_errors("No predictions were written.")
-def predict(
-    model: Model,
-    table: Annotated[
+@command(
+    "No predictions were written.",
+    model=MODEL,
+    table=argument(
+        "CSV (also .gz) or Parquet file, or a folder of such files.", show_default=False
+    ),
+    out=option(
         Path,
-        typer.Argument(
-            help="CSV (also .gz) or Parquet file, or a folder of such files.",
-            show_default=False,
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="File to write: .csv, .csv.gz, .tsv or .parquet; for a folder another "
-            "folder.",
-            show_default="TABLE.predictions.csv, or FOLDER.predictions",
-        ),
-    ] = None,
-    coverage: Annotated[
-        str, typer.Option(help="Of the intervals, comma-separated.")
-    ] = "0.5,0.9",
-    quantiles: Annotated[
-        str | None, typer.Option(help="Levels of quantiles, as 0.05,0.5,0.95.")
-    ] = None,
-    keep: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Columns of the input to write as well.",
-            autocompletion=complete_columns,
-        ),
-    ] = None,
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Refuse cells that do not fit rather than fill them in."
-        ),
-    ] = False,
-    keep_formulas: Annotated[
-        bool,
-        typer.Option(
-            "--keep-formulas",
-            help="Write kept texts that a spreadsheet would run as they are.",
-        ),
-    ] = False,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
-            "files of a folder instead. All must see model, files and output under "
-            "the same paths: a shared file system is needed.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    thousands: ThousandsOption = None,
-    missing: MissingOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+        "File to write: .csv, .csv.gz, .tsv or .parquet; for a folder another folder.",
+        "--out",
+        "-o",
+        show_default="TABLE.predictions.csv, or FOLDER.predictions",
+    ),
+    coverage=option(
+        str,
+        "Of the intervals, comma-separated.",
+        default="0.5,0.9",
+        read=numbers("--coverage"),
+    ),
+    quantiles=option(
+        str, "Levels of quantiles, as 0.05,0.5,0.95.", read=numbers("--quantiles")
+    ),
+    keep=columns(list[str], "Columns of the input to write as well."),
+    strict=flag(
+        "Refuse cells that do not fit rather than fill them in.",
+        "--strict",
+    ),
+    neutralize=flag(
+        "Write kept texts that a spreadsheet would run as they are.",
+        "--keep-formulas",
+        read=lambda kept: not kept,
+    ),
+    scheduler=SCHEDULER,
+    **STYLE,
+)
+def predict(console: Console, **given: Any) -> None:  # noqa: ANN401
     """Write mean, std, intervals and quantiles of each row, in the order of the rows.
 
     The file is read in parts, so it may be larger than memory; the output appears only
     when it is complete. Columns are found by name; others than the model's are ignored.
 
     A folder of files gives a folder of predictions. The same command goes on after an
-    interruption: it leaves out what this model has finished with these options.
+    interruption: it leaves out what is finished. Model, files and output must be on a
+    file system that all workers of a scheduler see. With another model or other options
+    name another folder.
 
     Example: calibrant predict model/ new.csv -o out.csv --coverage 0.9 --keep id
     """
-    console = Console(json, quiet, verbose)
-    style = style_of(delimiter, decimal, thousands, missing)
-    place = _default(table) if out is None else out
+    table: Path = given["table"]
+    folder = table.is_dir()
+    if given["out"] is None:
+        name = table.resolve().name if folder else table.name.split(".")[0] or "table"
+        given["out"] = Path(f"{name}.predictions{'' if folder else '.csv'}")
+    first = _tables_in(table)[0] if given["keep"] and folder else table
+    given["keep"] = column_names(given["keep"], first, given["style"])
     try:
-        done = predict_table(
-            model,
-            table,
-            place,
-            coverage=numbers(coverage, option="--coverage"),
-            quantiles=numbers(quantiles, option="--quantiles"),
-            keep=_kept(keep, table, style),
-            strict=strict,
-            style=style,
-            neutralize=not keep_formulas,
-            progress=console.progress,
-            scheduler=scheduler,
-        )
+        done = predict_table(**given, progress=console.progress)
     except KeyboardInterrupt:
-        if not table.is_dir():
+        if not folder:
             raise
-        say(
-            f"calibrant: interrupted. Finished files are in {place}; the same command "
-            "goes on.",
-            err=True,
-        )
-        raise typer.Exit(INTERRUPTED) from None
-    _tell(done, console)
-
-
-def _tell(done: TablePrediction, console: Console) -> None:
-    from calibrant.tables.wording import amount
-
+        raise KeyboardInterrupt(
+            f"Finished files are in {given['out']}; the same command goes on."
+        ) from None
     console.json(done.to_dict())
     console.notes(done.notes)
     before = f", {len(done.skipped):,} finished before" if done.skipped else ""
     count = len(done.files) + len(done.skipped)
-    files = f"{amount(count, 'file')}{before}, " if count else ""
+    files = f"{counted(count, 'file')}{before}, " if count else ""
     console.say(f"{files}{done.rows:,} rows: {', '.join(done.columns)}")
     console.say(f"Predictions: {done.path}")
     for failure in done.failures:
         say(f"calibrant: {for_the_shell(failure)}", err=True)
     if done.failures:
         raise typer.Exit(2)
-
-
-def _default(table: Path) -> Path:
-    """Where predictions go if nobody says where."""
-    if table.is_dir():
-        return Path(f"{table.resolve().name}.predictions")
-    return Path(f"{_stem(table)}.predictions.csv")
-
-
-def _kept(keep: list[str] | None, table: Path, style: "Style") -> tuple[str, ...]:
-    """Read names of columns; those of a folder are the columns of its first file."""
-    if keep and table.is_dir():
-        table = _tables_in(table)[0]
-    return column_names(keep, table, style)
-
-
-def _stem(table: Path) -> str:
-    """Name of a file without what says how it is written."""
-    return table.name.split(".")[0] or "table"

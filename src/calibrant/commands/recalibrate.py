@@ -3,44 +3,28 @@
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from calibrant.commands._console import (
+    MODEL,
+    OVERWRITE,
+    RECALIBRATOR,
+    SEED,
+    STYLE,
+    TABLE,
     Console,
+    command,
     command_line,
-    one_line_errors,
-    short_card,
+    option,
 )
-from calibrant.commands._options import (
-    DecimalOption,
-    DelimiterOption,
-    ForceOption,
-    JsonOption,
-    MissingOption,
-    Model,
-    QuietOption,
-    RecalibratorOption,
-    SeedOption,
-    Table,
-    ThousandsOption,
-    VerboseOption,
-    style_of,
-)
-from calibrant.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.commands.measuring import Labeled, Measured
     from calibrant.commands.table_model import TableModel
     from calibrant.metrics.scorecard import Scorecard
     from calibrant.tables import Style
 
 __all__ = ["TableRecalibration", "recalibrate", "recalibrate_table"]
 
-_FOLDS = 5
-#: So that four of five folds have the rows that a map needs.
-_FEWEST = 25
 _CROSS_FITTED = "recent rows, each by a calibration that it had no part in"
 _UNSEEN = (
     "Before: as the model predicted them. After: each fifth of the rows with a "
@@ -103,7 +87,6 @@ def recalibrate_table(
     style: "Style | None" = None,
     seed: int = 0,
     overwrite: bool = False,
-    progress: bool | None = None,
     command: str | None = None,
 ) -> TableRecalibration:
     """Learn a model's calibration again from recent rows, without training.
@@ -129,12 +112,12 @@ def recalibrate_table(
         Of folds and of what is randomized in the measurement.
     overwrite
         Replace a model that is in the folder.
-    progress
-        Show progress; None for a terminal only.
     command
         What the report says that makes it again.
     """
     from calibrant.commands import measuring
+    from calibrant.estimators.pool import cross_fitted
+    from calibrant.report.contents import OwnReport
     from calibrant.report.own_page import own_page
     from calibrant.storage import check_writable
 
@@ -142,23 +125,24 @@ def recalibrate_table(
     if out is not None:
         check_writable(out, overwrite=overwrite)
     source = loaded.open(table, style=style)
-    labeled = measuring.read_labeled(loaded, source, seed=seed, progress=progress)
-    if len(labeled.y) < _FEWEST:
-        raise InputError(
-            f"{source.name}: at least {_FEWEST} rows with a target are needed to "
-            f"refresh a calibration, got {len(labeled.y)}. A few hundred are good."
-        )
-    regressor = loaded.regressor.refresh(
-        labeled.x, labeled.y - loaded.line(labeled.x), recalibrator=recalibrator
-    )
-    before = measuring.measure(loaded.distribution(labeled.x), labeled, seed=seed)
-    after = _after(loaded, labeled, recalibrator, seed)
-    refreshed = loaded.with_regressor(
-        regressor,
+    labeled = measuring.read_labeled(loaded, source, seed=seed)
+    x, y = labeled.x, labeled.y - loaded.line(labeled.x)
+    folds = measuring.cross_fit_folds(x, seed, what=source.name)
+    regressor = loaded.regressor.refresh(x, y, recalibrator=recalibrator)
+    before = measuring.measure(loaded.distribution(x), labeled, seed=seed)
+    corrected = [
+        loaded.regressor.refresh(
+            x[folds != fold], y[folds != fold], recalibrator=recalibrator
+        ).model_.distribution(x)
+        for fold in range(folds.max() + 1)
+    ]
+    honest = loaded.moved(cross_fitted(corrected, folds), x)
+    after = measuring.measure(honest, labeled, seed=seed)
+    refreshed = replace(loaded, regressor=regressor).with_about(
         recalibrated={
             "table": source.name,
             "sha256": measuring.checksum(source),
-            "rows": len(labeled.y),
+            "rows": len(y),
             "command": command,
         },
         scorecard=measuring.summary(after.card, _CROSS_FITTED),
@@ -167,13 +151,14 @@ def recalibrate_table(
     done = TableRecalibration(refreshed, before.card, after.card, notes)
     if out is None:
         return done
-    contents = measuring.own_report(
-        "recalibrate",
-        after,
+    contents = OwnReport(
+        kind="recalibrate",
+        card=after.card,
+        predictions=after.predictions,
         source=source.name,
         target=loaded.target,
         unseen=_UNSEEN,
-        settings=measuring.settings_lines(refreshed, command),
+        settings=refreshed.settings(command),
         before=before.card,
         columns=loaded.encoder.lines,
         notes=notes,
@@ -182,53 +167,21 @@ def recalibrate_table(
     return replace(done, folder=folder, page=folder / "report.html")
 
 
-def _after(
-    model: "TableModel", labeled: "Labeled", recalibrator: str | None, seed: int
-) -> "Measured":
-    """Measure the new calibration on rows that had no part in it."""
-    import numpy as np
-
-    from calibrant.commands.measuring import measure
-    from calibrant.estimators.folds import Blocks, linked_rows
-    from calibrant.estimators.pool import cross_fitted
-
-    x, y = labeled.x, labeled.y - model.line(labeled.x)
-    labels = linked_rows(x, None)
-    count = min(_FOLDS, int(labels.max()) + 1)
-    folds = Blocks(labels).folds(count, np.random.default_rng(seed))
-    refreshed = [
-        model.regressor.refresh(
-            x[folds != fold], y[folds != fold], recalibrator=recalibrator
-        )
-        for fold in range(count)
-    ]
-    corrected = [regressor.model_.distribution(x) for regressor in refreshed]
-    after = model.moved(cross_fitted(corrected, folds), x)
-    return measure(after, labeled, seed=seed)
-
-
-@one_line_errors("The model is as it was.")
-def recalibrate(
-    model: Model,
-    table: Table,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the new model and its report.",
-            show_default="MODEL-recalibrated",
-        ),
-    ] = None,
-    recalibrator: RecalibratorOption = None,
-    seed: SeedOption = 0,
-    force: ForceOption = False,
-    delimiter: DelimiterOption = None,
-    decimal: DecimalOption = None,
-    thousands: ThousandsOption = None,
-    missing: MissingOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
-) -> None:
+@command(
+    "The model is as it was.",
+    model=MODEL,
+    table=TABLE,
+    out=option(
+        Path,
+        "Folder for the new model and its report.",
+        show_default="MODEL-recalibrated",
+    ),
+    recalibrator=RECALIBRATOR,
+    seed=SEED,
+    overwrite=OVERWRITE,
+    **STYLE,
+)
+def recalibrate(console: Console, **given: Any) -> None:  # noqa: ANN401
     """Learn a model's calibration again from recent rows, without training.
 
     Shows the calibration before and after; that of after is measured on rows that had
@@ -236,24 +189,14 @@ def recalibrate(
 
     Example: calibrant recalibrate model/ recent.csv --out model2/
     """
-    console = Console(json, quiet, verbose)
-    place = model.with_name(f"{model.resolve().name}-recalibrated")
-    done = recalibrate_table(
-        model,
-        table,
-        place if out is None else out,
-        recalibrator=recalibrator,
-        style=style_of(delimiter, decimal, thousands, missing),
-        seed=seed,
-        overwrite=force,
-        progress=console.progress,
-        command=command_line(),
+    model: Path = given["model"]
+    given["out"] = given["out"] or model.with_name(
+        f"{model.resolve().name}-recalibrated"
     )
+    done = recalibrate_table(**given, command=command_line())
     console.json(done.to_dict())
     console.notes(done.notes)
-    console.show(short_card(done.before, done.after, titles=("before", "after")))
-    if console.verbose:
-        console.card(done.after)
+    console.cards(done.before, done.after, titles=("before", "after"))
     console.say(done.words())
     console.say(f"Model:  {done.folder}")
     console.say(f"Report: {done.page}")

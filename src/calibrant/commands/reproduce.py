@@ -1,25 +1,25 @@
 """calibrant reproduce: the paper's experiments, again."""
 
+import os
 import sys
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from calibrant._terminal import say
-from calibrant.commands._console import Console
-from calibrant.commands._options import (
+from calibrant.commands._console import (
     RUN,
-    JsonOption,
-    QuietOption,
-    VerboseOption,
+    SCHEDULER,
+    Console,
+    command,
+    flag,
+    option,
 )
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.paper.plan import Plan
     from calibrant.paper.run import Reproduction
 
 __all__ = ["reproduce"]
@@ -33,110 +33,83 @@ class Profile(StrEnum):
     SHUFFLED = "shuffled"
 
 
-Many = list[str] | None
-_STUDY = "A plan of your own"
+_OWN = "A plan of your own"
+#: Options that make a plan of one's own: the field of a study, and its text.
+_STUDY = {
+    "data": option(
+        list[str],
+        "Instead of a profile: data sets by name, or table.csv#target.",
+        panel=_OWN,
+    ),
+    "networks": option(
+        list[str],
+        "mc_dropout, deep_ensemble or default.",
+        "--network",
+        panel=_OWN,
+    ),
+    "regularizers": option(
+        list[str],
+        "As `calibrant methods regularizers` lists, or conditional.",
+        "--regularizer",
+        panel=_OWN,
+    ),
+    "strengths": option(
+        list[float], "Of the regularizer; 0 for none.", "--strength", panel=_OWN
+    ),
+    "epochs": option(list[int], "Passes.", panel=_OWN),
+    "recalibrations": option(
+        list[str], "none, isotonic or out_of_fold.", "--recalibration", panel=_OWN
+    ),
+    "split": option(
+        str,
+        "unshuffled (as in the paper), shuffled, or fixed (Year Prediction MSD only).",
+        panel=_OWN,
+    ),
+    "folds": option(int, "Number of folds.", panel=_OWN),
+    "repeats": option(int, "Number of repeats.", panel=_OWN),
+}
 
 
+@command(
+    "What is finished is in {out}; the same command goes on, and --report-only reports "
+    "it.",
+    profile=option(
+        Profile,
+        "quick (default): 8 sets, 1 repeat, minutes. paper: all tables and figures, "
+        "hours. shuffled: shuffled folds, more methods, hours.",
+    ),
+    plan=option(Path, "A plan in TOML instead; see --print-plan."),
+    out=option(
+        Path,
+        "Folder for results, tables, figures and report.",
+        default=Path("reproduction"),
+    ),
+    only=option(list[str], "Leave all data sets of the plan out but these."),
+    **_STUDY,
+    seed=option(int, "One seed, the same numbers; 0 by default."),
+    workers=option(
+        int, "Local processes; 0 for one per core.", default=1, min=0, panel=RUN
+    ),
+    scheduler=SCHEDULER,
+    resume_from=option(
+        Path, "results.csv of another run; its cells count as finished.", panel=RUN
+    ),
+    report_only=flag(
+        "Train nothing; report what is finished.",
+        "--report-only",
+        panel=RUN,
+    ),
+    print_plan=flag("Print the plan as TOML and leave.", "--print-plan"),
+)
 def reproduce(
-    profile: Annotated[
-        Profile | None,
-        typer.Option(
-            help="quick (default): 8 sets, 1 repeat, minutes. paper: all tables and "
-            "figures, hours. shuffled: shuffled folds, more methods, hours."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None, typer.Option(help="A plan in TOML instead; see --print-plan.")
-    ] = None,
-    out: Annotated[
-        Path, typer.Option(help="Folder for results, tables, figures and report.")
-    ] = Path("reproduction"),
-    only: Annotated[
-        Many, typer.Option(help="Leave all data sets of the plan out but these.")
-    ] = None,
-    data: Annotated[
-        Many,
-        typer.Option(
-            help="Instead of a profile: data sets by name, or table.csv#target.",
-            rich_help_panel=_STUDY,
-        ),
-    ] = None,
-    network: Annotated[
-        Many,
-        typer.Option(
-            help="mc_dropout, deep_ensemble or default.", rich_help_panel=_STUDY
-        ),
-    ] = None,
-    regularizer: Annotated[
-        Many,
-        typer.Option(
-            help="As `calibrant methods regularizers` lists, or conditional.",
-            rich_help_panel=_STUDY,
-        ),
-    ] = None,
-    strength: Annotated[
-        list[float] | None,
-        typer.Option(help="Of the regularizer; 0 for none.", rich_help_panel=_STUDY),
-    ] = None,
-    epochs: Annotated[
-        list[int] | None, typer.Option(help="Passes.", rich_help_panel=_STUDY)
-    ] = None,
-    recalibration: Annotated[
-        Many,
-        typer.Option(help="none, isotonic or out_of_fold.", rich_help_panel=_STUDY),
-    ] = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            help="unshuffled (as in the paper), shuffled, or fixed (Year Prediction "
-            "MSD only).",
-            rich_help_panel=_STUDY,
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option(help="Number of folds.", rich_help_panel=_STUDY)
-    ] = None,
-    repeats: Annotated[
-        int | None, typer.Option(help="Number of repeats.", rich_help_panel=_STUDY)
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="One seed, the same numbers; 0 by default.")
-    ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=0, help="Local processes; 0 for one per core.", rich_help_panel=RUN
-        ),
-    ] = 1,
-    scheduler: Annotated[
-        str | None,
-        typer.Option(
-            help="Address of a Dask scheduler, tcp://host:8786, whose workers do the "
-            "work instead.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
-    resume_from: Annotated[
-        Path | None,
-        typer.Option(
-            help="results.csv of another run; its cells count as finished.",
-            rich_help_panel=RUN,
-        ),
-    ] = None,
-    report_only: Annotated[
-        bool,
-        typer.Option(
-            "--report-only",
-            help="Train nothing; report what is finished.",
-            rich_help_panel=RUN,
-        ),
-    ] = False,
-    print_plan: Annotated[
-        bool, typer.Option("--print-plan", help="Print the plan as TOML and leave.")
-    ] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
-    verbose: VerboseOption = False,
+    console: Console,
+    *,
+    out: Path,
+    workers: int,
+    scheduler: str | None,
+    report_only: bool,
+    print_plan: bool,
+    **given: Any,  # noqa: ANN401
 ) -> None:
     """Repeat the paper's experiments and write a report that can be read.
 
@@ -144,100 +117,42 @@ def reproduce(
 
     Example: calibrant reproduce --profile quick --workers 0
     """
-    console = Console(json, quiet, verbose)
-    wishes = {
-        "data": data,
-        "networks": network,
-        "regularizers": regularizer,
-        "strengths": strength,
-        "epochs": epochs,
-        "recalibrations": recalibration,
-        "split": split,
-        "folds": folds,
-        "repeats": repeats,
-    }
-    options = {n: value for n, value in wishes.items() if value not in (None, [])}
-    try:
-        if report_only:
-            _refuse_beside_report(
-                {**options, "profile": profile, "plan": plan, "only": only}
-                | {"seed": seed, "resume-from": resume_from}
-            )
-            _report(out, console)
-            return
-        chosen = _chosen_plan(profile, plan, only, seed, options)
-        if print_plan:
-            say(str(chosen), end="")
-            return
-        runners = (workers, scheduler)
-        _reproduce(chosen, out, runners, resume_from, console)
-    except (InputError, OSError) as error:
-        place = "" if isinstance(error, InputError) or error.filename else f" ({out})"
-        say(f"calibrant: {error}{place}", err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        say(
-            f"calibrant: interrupted. What is finished is in {out}; the same command "
-            "goes on, and --report-only reports it.",
-            err=True,
-        )
-        raise typer.Exit(130) from None
-
-
-def _refuse_beside_report(options: Mapping[str, object]) -> None:
-    """A report takes what is in the folder; anything else would be ignored."""
-    given = [name for name, value in options.items() if value not in (None, [])]
-    if given:
-        raise InputError(
-            f"--report-only reports all that is in --out, got {', '.join(given)} too. "
-            "Leave that out."
-        )
-
-
-def _chosen_plan(
-    profile: Profile | None,
-    plan: Path | None,
-    only: Many,
-    seed: int | None,
-    options: Mapping[str, object],
-) -> "Plan":
-    """Return the plan of a file, of the options, or of a profile."""
+    from calibrant import paper
     from calibrant.paper.plan import choose_plan
 
-    name = None if profile is None else profile.value
-    return choose_plan(name, plan, options, only=only or (), seed=seed)
-
-
-def _reproduce(
-    plan: "Plan",
-    out: Path,
-    runners: tuple[int, str | None],
-    resume_from: Path | None,
-    console: Console,
-) -> None:
-    import os
-
-    from calibrant import paper
-
-    workers, scheduler = runners
+    given = {name: value for name, value in given.items() if value not in (None, [])}
+    if report_only:
+        if given:
+            raise InputError(
+                f"--report-only reports all that is in --out, got {', '.join(given)} "
+                "too. Leave that out."
+            )
+        _show(paper.report(out), console)
+        return
+    study = {name: value for name, value in given.items() if name in _STUDY}
+    plan = choose_plan(
+        given.get("profile"),
+        given.get("plan"),
+        study,
+        only=given.get("only", ()),
+        seed=given.get("seed"),
+    )
+    if print_plan:
+        say(str(plan), end="")
+        return
     done = paper.reproduce(
         plan,
         out,
         workers=workers or (1 if scheduler else os.cpu_count() or 1),
         scheduler=scheduler,
-        resume_from=resume_from,
+        resume_from=given.get("resume_from"),
         progress=not console.silent,
     )
     _show(done, console)
 
 
-def _report(out: Path, console: Console) -> None:
-    from calibrant import paper
-
-    _show(paper.report(out), console)
-
-
 def _show(done: "Reproduction", console: Console) -> None:
+    fields = ("claim", "network", "epochs", "verdict")
     console.json(
         {
             "report": done.page,
@@ -245,13 +160,8 @@ def _show(done: "Reproduction", console: Console) -> None:
             "added": done.added,
             "failures": [f"{job}: {error}" for job, error in done.failures],
             "verdicts": [
-                {
-                    "claim": each.claim,
-                    "network": each.network,
-                    "epochs": each.epochs,
-                    "verdict": each.verdict,
-                }
-                for each in done.verdicts
+                {name: getattr(verdict, name) for name in fields}
+                for verdict in done.verdicts
             ],
         }
     )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from calibrant.errors import InputError
 from calibrant.storage import read_folder, write_folder
-from calibrant.tables import Findings, Style, TableEncoder, open_source
+from calibrant.tables import Style, TableEncoder, open_source
 
 # Torch is imported where a model predicts: ``calibrant info`` reads without it.
 if TYPE_CHECKING:
@@ -91,24 +91,10 @@ class TableModel:
     about: Mapping[str, Any] = field(default_factory=dict)
     trend: Trend | None = None
 
-    def features(
-        self,
-        table: Any,  # noqa: ANN401  (a path, a data frame, columns by name)
-        *,
-        findings: Findings | None = None,
-    ) -> Array:
-        """Encode a whole table, shape ``(n, d)``.
-
-        Parameters
-        ----------
-        table
-            A path of a CSV or Parquet file, a data frame, or columns by name.
-        findings
-            Gathers what is unusual in it.
-        """
+    def features(self, table: Any) -> Array:  # noqa: ANN401  (as for fit_table)
+        """Encode a whole table, shape ``(n, d)``."""
         source = self.open(table)
-        data = source.read(self.encoder.needed)
-        return self.encoder.encode(data, name=source.name, findings=findings)
+        return self.encoder.encode(source.read(self.encoder.needed), name=source.name)
 
     def open(
         self,
@@ -128,10 +114,7 @@ class TableModel:
         )
         return open_source(table, style=style, expect=self.encoder.needed)
 
-    def predict_distribution(
-        self,
-        table: Any,  # noqa: ANN401
-    ) -> "AbstractDistribution":
+    def predict_distribution(self, table: Any) -> "AbstractDistribution":  # noqa: ANN401
         """Predict the distribution of each row of a table, batch shape ``(n,)``."""
         return self.distribution(self.features(table))
 
@@ -159,11 +142,14 @@ class TableModel:
             return predictive
         return rescaled(predictive, torch.from_numpy(self.line(x)), 1.0)
 
-    def with_regressor(
-        self, regressor: "CalibratedRegressor", **about: object
-    ) -> "TableModel":
-        """Return the same for another regressor, with more about its making."""
-        return replace(self, regressor=regressor, about={**self.about, **about})
+    def with_about(self, **about: object) -> "TableModel":
+        """Return the same with more about its making."""
+        return replace(self, about={**self.about, **about})
+
+    def settings(self, command: str | None = None) -> dict[str, str]:
+        """Say what makes the model again, and the command that measured it."""
+        lines = settings_of(self.about, self.regressor.strength_, self.trend)
+        return lines if command is None else lines | {"Command": command}
 
     def save(
         self,
@@ -172,21 +158,16 @@ class TableModel:
         page: str | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the model into a folder, to be read by :meth:`load`.
+        """Write the model into a new folder, which appears when it is complete.
 
         Parameters
         ----------
         folder
-            Where; it must not exist yet.
+            Where.
         page
             A page for people, which goes into the same folder as ``report.html``.
         overwrite
             Replace a model that is there.
-
-        Returns
-        -------
-        Path
-            The folder. It appears only when it is complete.
         """
         from sklearn.utils.validation import check_is_fitted
 
@@ -257,7 +238,6 @@ def _about_as_written() -> Iterator[None]:
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError):
-        # Its checksum is right, so somebody else than calibrant has written it.
         raise InputError(
             "what the model says about its making is not as calibrant writes it."
         ) from None

@@ -1,13 +1,12 @@
-from .download import DownloadError as DownloadError
 from .loading import DataSet as DataSet
 from .loading import is_present as is_present
 from .loading import load as load
 from .registry import DATA_SETS as DATA_SETS
 from .registry import DataSetInfo as DataSetInfo
 from .splits import Split as Split
-from .splits import fixed_split as fixed_split
 from .splits import random_splits as random_splits
 from .splits import shuffled_folds as shuffled_folds
 from .splits import unshuffled_folds as unshuffled_folds
 from .splits import year_split as year_split
+from .year import DownloadError as DownloadError
 from .year import fetch as fetch

@@ -23,24 +23,18 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataSet:
-    """Features and target in the original row order, with what is known of them.
+    """Features and target in the original row order.
 
     Attributes
     ----------
     name
-        The name it was loaded by; for a file the path, as it was given.
-    title
-        For headings.
+        The name it was loaded by, a key of ``DATA_SETS``; for a file the path.
     x
         Features, shape ``(n, d)``, float64.
     y
         Target, shape ``(n,)``, float64.
     features, target
         Names of the columns.
-    description
-        What the rows are, and what to know before using them.
-    license, citation, source
-        Terms of use, whom to credit, and where it comes from.
 
     Examples
     --------
@@ -51,15 +45,10 @@ class DataSet:
     """
 
     name: str
-    title: str
     x: FloatArray = field(repr=False)
     y: FloatArray = field(repr=False)
     features: tuple[str, ...]
     target: str
-    description: str = field(repr=False)
-    license: str
-    citation: str = field(repr=False)
-    source: str
 
     def __len__(self) -> int:
         return len(self.y)
@@ -119,18 +108,16 @@ def load(name: str | os.PathLike[str], *, target: str | None = None) -> DataSet:
             f"target is for a table of your own: the target of {info.name!r} is "
             f"{info.target!r}, got target={target!r}."
         )
-    x, y, features = _read_bundled(info) if info.bundled else _read_year()
+    if info.bundled:
+        return _read_bundled(info)
+    table = load_year()
+    # The features stay a view: a copy would take another 370 MB.
     return DataSet(
         name=info.name,
-        title=info.title,
-        x=x,
-        y=y,
-        features=features,
+        x=table[:, 1:],
+        y=table[:, 0].copy(),
+        features=FEATURES,
         target=info.target,
-        description=info.description,
-        license=info.license,
-        citation=info.citation,
-        source=info.source,
     )
 
 
@@ -170,7 +157,7 @@ def _as_path(name: str | os.PathLike[str]) -> tuple[Path | None, str | None]:
     return (Path(name), None) if separators & set(name) else (None, None)
 
 
-def _read_bundled(info: DataSetInfo) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+def _read_bundled(info: DataSetInfo) -> DataSet:
     file = resources.files("calibrant.data") / "files" / f"{info.name}.csv.gz"
     content = gzip.decompress(file.read_bytes())
     if hashlib.sha256(content).hexdigest() != info.csv_sha256:
@@ -181,13 +168,13 @@ def _read_bundled(info: DataSetInfo) -> tuple[FloatArray, FloatArray, tuple[str,
     header, numbers = content.split(b"\n", 1)
     table = np.loadtxt(io.BytesIO(numbers), delimiter=",", ndmin=2)
     *features, _ = header.decode().split(",")
-    return np.ascontiguousarray(table[:, :-1]), table[:, -1].copy(), tuple(features)
-
-
-def _read_year() -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
-    table = load_year()
-    # The features stay a view: a copy would take another 370 MB.
-    return table[:, 1:], table[:, 0].copy(), FEATURES
+    return DataSet(
+        name=info.name,
+        x=np.ascontiguousarray(table[:, :-1]),
+        y=table[:, -1].copy(),
+        features=tuple(features),
+        target=info.target,
+    )
 
 
 def _read_table(path: Path, target: str | None, name: str) -> DataSet:
@@ -224,13 +211,8 @@ def _read_table(path: Path, target: str | None, name: str) -> DataSet:
     y = table.pop(target)
     return DataSet(
         name=name,
-        title=Path(path.name.removesuffix(".gz")).stem,
         x=np.stack(list(table.values()), axis=1),
         y=y,
         features=tuple(table),
         target=target,
-        description=f"Your own data, from {path}.",
-        license="not stated",
-        citation="",
-        source=str(path),
     )

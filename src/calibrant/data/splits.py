@@ -7,14 +7,7 @@ import numpy.typing as npt
 
 from calibrant.errors import InputError
 
-__all__ = [
-    "Split",
-    "fixed_split",
-    "random_splits",
-    "shuffled_folds",
-    "unshuffled_folds",
-    "year_split",
-]
+__all__ = ["Split", "random_splits", "shuffled_folds", "unshuffled_folds", "year_split"]
 
 YEAR_TRAIN_ROWS = 463_715
 YEAR_TEST_ROWS = 51_630
@@ -37,17 +30,15 @@ def unshuffled_folds(rows: int, folds: int) -> tuple[Split, ...]:
 
     Parameters
     ----------
-    rows
-        Number of rows, at least ``folds``.
-    folds
-        Number of folds, at least 2.
+    rows, folds
+        Their numbers; at least 2 folds, and at most as many as rows.
 
     Examples
     --------
     >>> [split.test.tolist() for split in unshuffled_folds(7, 3)]
     [[0, 1, 2], [3, 4], [5, 6]]
     """
-    return _folds(np.arange(rows, dtype=np.int64), folds)
+    return _folds(np.arange(rows), folds)
 
 
 def shuffled_folds(rows: int, folds: int, seed: int) -> tuple[Split, ...]:
@@ -55,10 +46,8 @@ def shuffled_folds(rows: int, folds: int, seed: int) -> tuple[Split, ...]:
 
     Parameters
     ----------
-    rows
-        Number of rows, at least ``folds``.
-    folds
-        Number of folds, at least 2.
+    rows, folds
+        As for :func:`unshuffled_folds`.
     seed
         Of the order; the same seed gives the same folds on every machine.
 
@@ -106,22 +95,6 @@ def random_splits(
     return tuple(_split(rows, order[:size]) for order in orders)
 
 
-def fixed_split(rows: int, train: int) -> tuple[Split]:
-    """Train on the first ``train`` rows and test on the others.
-
-    Examples
-    --------
-    >>> fixed_split(5, 3)
-    (Split(train=array([0, 1, 2]), test=array([3, 4])),)
-    """
-    if not 0 < train < rows:
-        raise InputError(
-            f"train must be at least 1 and below the number of rows, got train={train} "
-            f"with rows={rows}."
-        )
-    return (_split(rows, np.arange(train, rows, dtype=np.int64)),)
-
-
 def year_split(rows: int) -> tuple[Split]:
     """Split Year Prediction MSD as its authors ask: no artist stands in both parts.
 
@@ -142,7 +115,7 @@ def year_split(rows: int) -> tuple[Split]:
             "the fixed split is that of Year Prediction MSD only (515,345 rows), got a "
             f"table of {rows:,} rows. Split other tables unshuffled or shuffled."
         )
-    return fixed_split(rows, YEAR_TRAIN_ROWS)
+    return (_split(rows, np.arange(YEAR_TRAIN_ROWS, rows)),)
 
 
 def _folds(order: Rows, folds: int) -> tuple[Split, ...]:
@@ -158,10 +131,8 @@ def _folds(order: Rows, folds: int) -> tuple[Split, ...]:
 def _split(rows: int, test: Rows) -> Split:
     held_out = np.zeros(rows, dtype=bool)
     held_out[test] = True
-    return Split(
-        np.flatnonzero(~held_out).astype(np.int64, copy=False),
-        np.flatnonzero(held_out).astype(np.int64, copy=False),
-    )
+    train, test = (np.flatnonzero(part) for part in (~held_out, held_out))
+    return Split(train.astype(np.int64), test.astype(np.int64))
 
 
 def _generator(*seed: int) -> np.random.Generator:

@@ -3,4 +3,4 @@ from .folds import SerialDependenceWarning as SerialDependenceWarning
 from .onnx import export_onnx as export_onnx
 from .persistence import load as load
 from .regressor import CalibratedRegressor as CalibratedRegressor
-from .strength import StrengthPath as StrengthPath
+from .regressor import StrengthPath as StrengthPath

@@ -52,7 +52,7 @@ __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 Array = npt.NDArray[np.float64]
 #: A regressor of scikit-learn's kind.
 Estimator = Any
-DistributionOf = Callable[[Estimator, Features], object]
+Ask = Callable[[Estimator, Features], object]
 Member = Callable[[Features], AbstractDistribution]
 
 _ENSEMBLES = (Forest, ExtraTreesRegressor, BaggingRegressor)
@@ -112,8 +112,8 @@ class RecalibratedRegressor(DistributionRegressor):
         A name in ``RECALIBRATORS``, or an object with ``fit`` and ``transform``; None
         for the pool as it is.
     members
-        Number of partitions, 1 or more: clones that have not seen a row. With 1 nothing
-        can be extrapolated, and intervals come out too wide.
+        Number of partitions: clones that have not seen a row. With 1 nothing can be
+        extrapolated, and intervals come out too wide.
     folds
         Of each partition, 2 or more.
     levels
@@ -161,7 +161,7 @@ class RecalibratedRegressor(DistributionRegressor):
         members: int = 2,
         folds: int = 5,
         levels: Sequence[float] | None = None,
-        distribution: DistributionOf | None = None,
+        distribution: Ask | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.estimator = estimator
@@ -185,17 +185,15 @@ class RecalibratedRegressor(DistributionRegressor):
 
         Parameters
         ----------
-        X
-            Features of ``n`` rows, passed to the estimator as they came.
-        y
-            Targets, shape ``(n,)``. If all are equal there is a warning, and no map.
+        X, y
+            Features of ``n`` rows, passed to the estimator as they came, and targets
+            ``(n,)``. If all targets are equal there is a warning, and no map.
         sample_weight
             Weights that the estimator's ``fit`` takes, shape ``(n,)``. Folds and maps
             count each row once.
-        groups
-            Labels of rows that belong together, shape ``(n,)``: they share a fold.
-        time
-            Times of the rows, shape ``(n,)``: folds are then stretches of time.
+        groups, time
+            Labels of rows that belong together and so share a fold, and times of the
+            rows, which make stretches of time of the folds, shape ``(n,)``.
         """
         for name, least in (("members", 1), ("folds", 2)):
             value: object = getattr(self, name)
@@ -205,76 +203,6 @@ class RecalibratedRegressor(DistributionRegressor):
                 )
         if self.recalibrator is not None:
             fresh_recalibrator(self.recalibrator)
-        table = self._table(X, y, sample_weight, groups, time)
-        seed = seed_from(self.random_state)
-        estimator = self.estimator
-        if self.random_state is not None:
-            estimator = _seeded(estimator, seed)
-        fit_member = member_fit(estimator, self.levels, self.distribution)
-        design = design_for(
-            "out_of_fold",
-            table.blocks,
-            # Stretches of time are cut in one way only.
-            members=self.members if table.blocks.time is None else 1,
-            folds=self.folds,
-            random=np.random.default_rng(seed),
-        )
-        self.models_ = [fit_member(table.part(rows)) for rows in design.rows]
-        unseen: Any = design.unseen
-        first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
-        self.folds_ = unseen - first[:-1, None]
-        predicted = [model(table.x) for model in self.models_]
-        shapes = {tuple(member.batch_shape) for member in predicted}
-        if shapes != {(len(table.y),)}:
-            raise InputError(
-                f"the estimator must give one distribution for each of {len(table.y)} "
-                f"rows, got batch shapes {shapes}. Use squeeze(-1) on (n, 1)."
-            )
-        normal = stacked_normal(predicted)
-        usual = 0.0 if normal is None else usual_disagreement(normal, unseen)
-        self.disagreement_ = usual
-        pool = Pool(predicted, self._combine, design, torch.tensor(table.y), table.grid)
-        self.pit_ = pool.pit(seed).detach().numpy()
-        # PIT values of a constant target say nothing.
-        self.recalibrator_: Any = (
-            fit_map(pool, self.recalibrator, seed=seed) if np.ptp(table.y) > 0 else None
-        )
-        if table.blocks.time is None:
-            warn_of_order(torch.from_numpy(self.pit_), table.blocks.labels)
-        return self
-
-    def predict_distribution(self, X: Features) -> AbstractDistribution:
-        """Predict the distribution of each row, batch shape ``(n,)``.
-
-        Parameters
-        ----------
-        X
-            Features, as in ``fit``.
-        """
-        validation.check_is_fitted(self, "recalibrator_")
-        X = _as_rows(X)
-        if getattr(X, "ndim", 2) == 1 and hasattr(self, "n_features_in_"):
-            validation.check_array(X, estimator=self)  # says how to reshape it
-        validation.validate_data(self, X, reset=False, skip_check_array=True)
-        pooled = self._combine([model(X) for model in self.models_])
-        if self.recalibrator_ is None:
-            return pooled
-        corrected: AbstractDistribution = self.recalibrator_.transform(pooled)
-        return corrected
-
-    def _combine(
-        self, members: Sequence[AbstractDistribution], weights: Array | None = None
-    ) -> AbstractDistribution:
-        return pool_members(members, weights, usual=self.disagreement_)
-
-    def _table(
-        self,
-        X: Features,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        groups: Column | None,
-        time: Column | None,
-    ) -> Table:
         X = _as_rows(X)
         # The estimator sees what came: only names and number of features are noted.
         validation.validate_data(self, X, y, skip_check_array=True)
@@ -288,13 +216,68 @@ class RecalibratedRegressor(DistributionRegressor):
         )
         validation.check_consistent_length(X, target)
         if np.ptp(target) == 0:
-            warn_of_constant(target, stacklevel=4)
+            warn_of_constant(target, stacklevel=3)
         weights = None
         if sample_weight is not None:
             weights = validation._check_sample_weight(sample_weight, target)
         times = None if time is None else np.asarray(time)
         blocks = Blocks(linked_rows(_feature_codes(X), groups, time=time), times)
-        return Table(X, target, blocks, weights, detect_grid(target))
+        table = Table(X, target, blocks, weights, detect_grid(target))
+        seed, estimator = seed_from(self.random_state), self.estimator
+        if self.random_state is not None:
+            estimator = _seeded(estimator, seed)
+        fit_member = member_fit(estimator, self.levels, self.distribution)
+        design = design_for(
+            "out_of_fold",
+            blocks,
+            # Stretches of time are cut in one way only.
+            members=self.members if times is None else 1,
+            folds=self.folds,
+            random=np.random.default_rng(seed),
+        )
+        self.models_ = [fit_member(table.part(rows)) for rows in design.rows]
+        unseen: Any = design.unseen
+        first = np.cumsum([0, *(len(np.unique(row)) for row in unseen)])
+        self.folds_ = unseen - first[:-1, None]
+        predicted = [model(X) for model in self.models_]
+        shapes = {tuple(member.batch_shape) for member in predicted}
+        if shapes != {(len(target),)}:
+            raise InputError(
+                f"the estimator must give one distribution for each of {len(target)} "
+                f"rows, got batch shapes {shapes}. Use squeeze(-1) on (n, 1)."
+            )
+        normal = stacked_normal(predicted)
+        usual = 0.0 if normal is None else usual_disagreement(normal, unseen)
+        self.disagreement_ = usual
+        y_own = torch.tensor(target)
+        pool = Pool(predicted, self._combine, (design,), y_own, table.grid)
+        self.pit_ = pool.pit(seed).detach().numpy()
+        # PIT values of a constant target say nothing.
+        recalibrator = None if np.ptp(target) == 0 else self.recalibrator
+        self.recalibrator_: Any = fit_map(pool, recalibrator, seed=seed)
+        if times is None:
+            warn_of_order(torch.from_numpy(self.pit_), blocks.labels)
+        return self
+
+    def predict_distribution(self, X: Features) -> AbstractDistribution:
+        """Predict the distribution of each row, batch shape ``(n,)``."""
+        validation.check_is_fitted(self, "recalibrator_")
+        X = _as_rows(X)
+        if getattr(X, "ndim", 2) == 1 and hasattr(self, "n_features_in_"):
+            validation.check_array(X, estimator=self)  # says how to reshape it
+        validation.validate_data(self, X, reset=False, skip_check_array=True)
+        pooled = self._combine([model(X) for model in self.models_])
+        if self.recalibrator_ is None:
+            return pooled
+        corrected: AbstractDistribution = self.recalibrator_.transform(pooled)
+        return corrected
+
+    def _combine(
+        self,
+        members: Sequence[AbstractDistribution],
+        weights: Sequence[Array | None] = (None,),
+    ) -> AbstractDistribution:
+        return pool_members(members, weights[0], usual=self.disagreement_)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         """Take what the estimator inside takes."""
@@ -314,16 +297,7 @@ def recalibrate(
     time: Column | None = None,
     **parameters: Any,  # noqa: ANN401  (of RecalibratedRegressor)
 ) -> RecalibratedRegressor:
-    """Pool clones of any regressor and recalibrate: a :class:`RecalibratedRegressor`.
-
-    Parameters
-    ----------
-    estimator, **parameters
-        As in :class:`RecalibratedRegressor`, which tells what is guaranteed:
-        ``recalibrator``, ``members``, ``folds``, ``levels``, ``distribution``,
-        ``random_state``.
-    X, y, sample_weight, groups, time
-        As in its ``fit``.
+    """Fit a :class:`RecalibratedRegressor`, which takes all but the data.
 
     Examples
     --------
@@ -399,7 +373,7 @@ def _seeded(estimator: Estimator, seed: int) -> Estimator:
 def member_fit(
     estimator: Estimator,
     levels: Sequence[float] | None = None,
-    distribution: DistributionOf | None = None,
+    distribution: Ask | None = None,
 ) -> Callable[[Table], Member]:
     """Decide how clones of an estimator predict distributions, before any is trained.
 
@@ -416,15 +390,7 @@ def member_fit(
         asked = np.asarray(levels, dtype=np.float64)
         QuantileTable(asked, np.arange(float(asked.size)))  # checks the levels
         name = _level_name(estimator)
-
-        def fit_quantiles(table: Table) -> Member:
-            trained = [
-                _fitted(clone(estimator).set_params(**{name: float(level)}), table)
-                for level in asked
-            ]
-            return partial(_quantile_table, trained, asked, _FLOOR * _spread(table))
-
-        return fit_quantiles
+        return partial(_fit_quantiles, estimator, name, asked)
     if ask is None and hasattr(_last_step(estimator)[0], "predict_distribution"):
         ask = _own_distribution
     if ask is not None:
@@ -462,9 +428,7 @@ def _own_distribution(estimator: Estimator, X: Features) -> object:
     return predicted
 
 
-def _asked(
-    estimator: Estimator, ask: DistributionOf, X: Features
-) -> AbstractDistribution:
+def _asked(estimator: Estimator, ask: Ask, X: Features) -> AbstractDistribution:
     with torch.no_grad():
         return as_distribution(ask(estimator, X))
 
@@ -488,14 +452,19 @@ def _level_name(estimator: Estimator) -> str:
     return f"{prefix}{names[0]}"
 
 
+def _fit_quantiles(
+    estimator: Estimator, name: str, levels: Array, table: Table
+) -> Member:
+    fresh = [clone(estimator).set_params(**{name: float(level)}) for level in levels]
+    trained = [_fitted(own, table) for own in fresh]
+    return partial(_quantile_table, trained, levels, _FLOOR * _spread(table))
+
+
 def _quantile_table(
     estimators: Sequence[Estimator], levels: Array, width: float, X: Features
 ) -> AbstractDistribution:
-    """Predict with one estimator for each level, and sort quantiles that cross.
-
-    A normal width of a thousandth of the targets' spread parts equal quantiles, which
-    would be an atom, where the cdf jumps and no map can help.
-    """
+    # A normal width of a thousandth of the targets' spread parts equal quantiles, which
+    # would be an atom, where the cdf jumps and no map can help.
     values = np.sort(np.column_stack([_column(e.predict(X)) for e in estimators]))
     return QuantileTable(levels, values + width * (levels - 0.5))
 
@@ -529,12 +498,8 @@ def _normal(estimator: Estimator, floor: float, factor: float, X: Features) -> G
 
 
 def _fit_normal(estimator: Estimator, table: Table) -> Member:
-    """Train, and bring the deviations to the size of the residuals.
-
-    They stay as they are if the residuals exceed them by a factor below ``keep``. None
-    is below a ``share`` of the typical one.
-    """
-    keep, share = 0.0, 0.0
+    """Train, and bring the deviations to the size of the residuals."""
+    keep, share = 0.0, 0.0  # a factor below which they stay, and a least one
     if _returns_std(estimator):
         keep = _TOO_NARROW
     elif isinstance(_last_step(estimator)[0], _ENSEMBLES):

@@ -59,15 +59,7 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
     def predict(
         self, X: Features, return_std: bool = False
     ) -> Array | tuple[Array, Array]:
-        """Predict the mean of each row, shape ``(n,)``.
-
-        Parameters
-        ----------
-        X
-            Features, shape ``(n, d)``.
-        return_std
-            Give the standard deviations too, ``(mean, std)``.
-        """
+        """Predict the mean of each row ``(n,)``, or ``(mean, std)`` if asked for."""
         predictive = self.predict_distribution(X)
         mean: Array = predictive.mean.numpy()
         return (mean, predictive.stddev.numpy()) if return_std else mean
@@ -122,16 +114,11 @@ class DistributionRegressor(RegressorMixin, BaseEstimator, ABC):  # type: ignore
         self,
         X: Features,
         y: ArrayLike,
-        **options: Any,  # noqa: ANN401  (of ``calibrant.evaluate``)
+        **options: Any,  # noqa: ANN401
     ) -> Scorecard:
         """Measure accuracy, sharpness and calibration on rows that are new to it.
 
-        Parameters
-        ----------
-        X, y
-            Features ``(n, d)`` and targets ``(n,)``.
-        **options
-            ``features``, ``groups`` and ``seed`` of ``calibrant.evaluate``.
+        Options are ``features``, ``groups`` and ``seed`` of ``calibrant.evaluate``.
         """
         return evaluate(self.predict_distribution(X), np.asarray(y), **options)
 
@@ -187,14 +174,18 @@ def read_table(
     bounds = None if model.bounds is None else _checked_bounds(model.bounds, target)
     _warn_of_targets(target)
     times = None if time is None else np.asarray(time)
-    return Table(
-        x=x,
-        y=target,
-        blocks=Blocks(linked_rows(x, groups, time=times), times),
-        weights=None if sample_weight is None else _weights(sample_weight, x),
-        grid=detect_grid(target),
-        bounds=bounds,
-    )
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, x, dtype=np.float64)
+        if (weights < 0).any() or not weights.max() > 0:
+            raise InputError(
+                "sample_weight must be at least 0, and above it for some rows, got "
+                f"{weights.min():g} to {weights.max():g}."
+            )
+        weights = weights / weights.max()  # the sum of large weights may not be finite
+        weights = weights / weights.mean()
+    blocks = Blocks(linked_rows(x, groups, time=times), times)
+    return Table(x, target, blocks, weights, detect_grid(target), bounds)
 
 
 def read_features(model: DistributionRegressor, X: Features) -> Array:
@@ -227,23 +218,22 @@ def _warn_of_targets(target: Array) -> None:
     low, high = usual_range(target)
     wild = target[(target < low) | (target > high)]
     if np.ptp(target) == 0:
-        warn_of_constant(target, stacklevel=5)
-    elif len(wild):
-        warnings.warn(
+        return warn_of_constant(target, stacklevel=5)
+    if len(wild):
+        text = (
             f"{len(wild)} of {len(target)} targets are beyond any reason and are "
             f"learned as they are: the first is {wild[0]:g}, the others are {low:g} to "
-            f"{high:g}. Leave such rows out unless they are true.",
-            UserWarning,
-            stacklevel=4,
+            f"{high:g}. Leave such rows out unless they are true."
         )
     elif (spread := np.std(target)) < _LEAST_SPREAD * np.abs(target).max():
-        warnings.warn(
+        text = (
             f"the targets vary by {spread:.3g} only, fewer digits than float64 keeps. "
             f"Subtract {np.median(target):.3g} from all targets, and add it to what is "
-            "predicted.",
-            UserWarning,
-            stacklevel=4,
+            "predicted."
         )
+    else:
+        return None
+    return warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _checked_bounds(bounds: Any, target: Array) -> tuple[float, float]:  # noqa: ANN401
@@ -264,19 +254,6 @@ def _checked_bounds(bounds: Any, target: Array) -> tuple[float, float]:  # noqa:
             "bounds, or fix these targets."
         )
     return float(bounds[0]), float(bounds[1])
-
-
-def _weights(sample_weight: ArrayLike, x: Array) -> Array:
-    """Weights of mean 1, shape ``(n,)``."""
-    weights: Array = _check_sample_weight(sample_weight, x, dtype=np.float64)
-    if (weights < 0).any() or not weights.max() > 0:
-        raise InputError(
-            "sample_weight must be at least 0, and above it for some rows, got "
-            f"{weights.min():g} to {weights.max():g}."
-        )
-    shares = weights / weights.max()  # the sum of large weights may not be finite
-    ready: Array = shares / shares.mean()
-    return ready
 
 
 def usual_range(values: Array) -> tuple[float, float]:
@@ -313,21 +290,16 @@ def _wild(values: Array, distances: Array) -> int:
     most = int(_MOST_CODES * count)
     far = distances[-most - 1 :]
     gaps = np.diff(far)
+    digits = f"{abs(values[-1]):.15g}".replace(".", "")
+    is_code = len(digits) > 1 and set(digits) == {"9"}  # as -999 or 99.9
     for place in np.flatnonzero(gaps > _GAP_CODE * far[:-1]):
         wild = most - int(place)
-        same = far[place] > 0 and bool((values[-wild:] == values[-1]).all())
-        if same and _is_code(values[-1]):
+        if is_code and far[place] > 0 and (values[-wild:] == values[-1]).all():
             return wild
         few = wild <= max(1, _MOST * count)
         if few and gaps[place] > _GAP * far[place] and _alone(distances, wild):
             return wild
     return 0
-
-
-def _is_code(value: float) -> bool:
-    """Whether a number is written in nines alone, as -999 or 99.9."""
-    digits = f"{abs(value):.15g}".replace(".", "")
-    return len(digits) > 1 and set(digits) == {"9"}
 
 
 def _alone(distances: Array, wild: int) -> bool:

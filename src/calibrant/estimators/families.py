@@ -1,7 +1,7 @@
 """Families of members, and the one distribution that is made of them all."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from calibrant.contracts import TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Transformed, Truncated
 from calibrant.distributions.normal import Gaussian
+from calibrant.estimators.any_regressor import member_fit
+from calibrant.estimators.base import Table
 from calibrant.estimators.folds import Design
 from calibrant.estimators.networks import Networks
 from calibrant.estimators.pool import (
@@ -32,9 +34,8 @@ from calibrant.learners.boosting import (
     grow,
     spread_of,
 )
-from calibrant.metrics.pit import TargetGrid
 
-__all__ = ["Blend", "BoostedTrees", "Designs", "fit_trees"]
+__all__ = ["Blend", "BoostedTrees", "Clones", "Family", "fit_clones", "fit_trees"]
 
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
@@ -85,6 +86,43 @@ class BoostedTrees:
         return [Gaussian(torch.from_numpy(mean.T), torch.from_numpy(spread.T))]
 
 
+@dataclass(eq=False)
+class Clones:
+    """Members that are clones of somebody's regressor; they cannot be saved."""
+
+    name: str
+    members: Sequence[Callable[[Array], AbstractDistribution]]
+    disagreement: float | None = None  # see ``usual_disagreement``
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def predict(self, x: Array) -> list[AbstractDistribution]:
+        """Distributions of the target, one of batch shape ``(members, n)``."""
+        predicted = [member(x) for member in self.members]
+        normal = stacked_normal(predicted)
+        if normal is None:
+            raise InputError(
+                f"learners must predict normal distributions to be blended, and "
+                f"{self.name} predicts {type(predicted[0]).__name__}. Use recalibrate."
+            )
+        return [normal]
+
+
+def fit_clones(regressor: Any, table: Table, design: Design) -> Clones:  # noqa: ANN401
+    """Train a clone of a regressor for each member of a design.
+
+    What it predicts beside a mean is that of ``recalibrate``: its own deviation, or the
+    size of its residuals.
+    """
+    fit_member = member_fit(regressor)
+    members = [fit_member(table.part(rows)) for rows in design.rows]
+    return Clones(type(regressor).__name__, members)
+
+
+Family = Networks | BoostedTrees | Clones
+
+
 def fit_trees(
     x: Array,
     y: Array,
@@ -93,9 +131,10 @@ def fit_trees(
     *,
     strength: float,
     seed: int,
+    rival: Gaussian | None = None,
     progress: bool | None = False,
-) -> BoostedTrees:
-    """Grow the trees of all members of a design.
+) -> BoostedTrees | None:
+    """Grow the trees of all members of a design; None if they cannot help a rival.
 
     All members get the numbers of rounds, one for the mean and one for the spread, with
     the best CRPS of the pools of unseen members, whose spread is scaled first: a map
@@ -111,6 +150,9 @@ def fit_trees(
         Of the regularizer.
     seed
         Of the rows and features that each tree is shown.
+    rival
+        Out-of-fold distribution of the calibration rows by another family, which a
+        blend with these trees must improve on: the first partition tells.
     progress
         Show a progress bar; None shows one on a terminal only.
     """
@@ -154,6 +196,9 @@ def fit_trees(
             means[:, place, new], spreads[:, place, new] = found
             if number + 1 == first and first < len(rows):
                 best = _best(means[:, :1], spreads[:, :1], y_own, w_own)
+                own_pool = Gaussian(means[best[0], 0], spreads[best[1], 0])
+                if rival is not None and not _helps(own_pool, rival, y_own, w_own):
+                    return None
                 most = [math.ceil(_ALLOWANCE * counts[cut]) for cut in best]
                 rounds = min(rounds, max(most))
                 spread_rounds = min(spread_rounds, most[1])
@@ -162,6 +207,13 @@ def fit_trees(
             bar.show(completed=number + 1)
     mean, spread = (int(counts[cut]) for cut in _best(means, spreads, y_own, w_own))
     return BoostedTrees.of([member.first(mean, spread) for member in grown])
+
+
+def _helps(trees: Gaussian, rival: Gaussian, y: Array, weights: Array | None) -> bool:
+    """Whether a blend with the trees is better at all than their rival alone."""
+    counted = None if weights is None else torch.from_numpy(weights)
+    shares, _ = weigh([rival, trees], torch.from_numpy(y), counted, least_gain=0.0)
+    return shares[1] > 0
 
 
 def _counted(weights: Array | None, rows: Labels) -> Array | None:
@@ -197,58 +249,19 @@ def _best(
     return chosen
 
 
-@dataclass(frozen=True)
-class Designs:
-    """Who has seen which rows, in each family of a blend; their pools are as large."""
-
-    families: tuple[Design, ...]
-    shares: tuple[float, ...] = (1.0,)
-
-    @property
-    def unseen(self) -> Labels | None:
-        """Members of the first family that have not seen a row, None if all have."""
-        return self.families[0].unseen
-
-    @property
-    def calibration(self) -> Labels:
-        """Rows whose PIT values the map learns from."""
-        return self.families[0].calibration
-
-    @property
-    def pool_size(self) -> int:
-        """Members of each family in the pool of a row."""
-        return self.families[0].pool_size
-
-    @property
-    def inverse_size(self) -> float:
-        """One over the number of members that are served.
-
-        A family adds its share squared times the variance between its members over
-        their number to the variance of the mean.
-        """
-        squares = [share**2 for share in self.shares]
-        parts = zip(squares, self.families, strict=True)
-        return sum(part * own.inverse_size for part, own in parts) / sum(squares)
-
-    def weights(self, chosen: tuple[int, ...]) -> list[Array | None]:
-        """Weights of each family's members in pools of some unseen ones."""
-        return [design.weights(chosen) for design in self.families]
-
-
 @dataclass(eq=False)
 class Blend:
     """Families of members, pooled one by one and then blended.
 
-    Pools of several families are normal, and so is what they are blended to; their
-    spreads are multiplied by factors first, which make them comparable.
+    Pools of several families are normal, and so is what they are blended to.
     """
 
-    families: tuple[Networks | BoostedTrees, ...]
+    families: tuple[Family, ...]
     distribution_name: str  # what is made of the members of a family
     transform: TargetTransform | None  # of the targets
     bounds: tuple[float, float] | None  # where the distribution is cut
     shares: tuple[float, ...] = (1.0,)
-    factors: tuple[float, ...] = (1.0,)
+    factors: tuple[float, ...] = (1.0,)  # of their spreads, to make them comparable
 
     @property
     def networks(self) -> Networks | None:
@@ -261,6 +274,11 @@ class Blend:
         """The boosted trees, if there are any."""
         found = [own for own in self.families if isinstance(own, BoostedTrees)]
         return found[0] if found else None
+
+    @property
+    def clones(self) -> list[Clones]:
+        """The families that are clones of somebody's regressors."""
+        return [own for own in self.families if isinstance(own, Clones)]
 
     def distribution(self, x: Array) -> AbstractDistribution:
         """Distribution of the target for features ``(n, d)``."""
@@ -304,34 +322,16 @@ class Blend:
         ]
 
     def pool(
-        self,
-        x: Array,
-        y: Array,
-        designs: Sequence[Design],
-        *,
-        grid: TargetGrid | None = None,
-        targets: Array | None = None,
-        weights: Array | None = None,
+        self, table: Table, designs: Sequence[Design], *, targets: Array | None = None
     ) -> Pool:
         """Ask all members about the calibration rows, and weigh the families.
 
         A family disagrees as its unseen members do. Several families get the shares
-        with the best CRPS on these rows; one that does not help is dropped.
-
-        Parameters
-        ----------
-        x, y
-            Features ``(n, d)`` and targets ``(n,)`` of the table.
-        designs
-            Of each family; their calibration rows are the same.
-        grid
-            What targets are rounded to.
-        targets, weights
-            Transformed targets ``(n,)`` if there are several families, and weights of
-            the rows in their score.
+        with the best CRPS of transformed targets ``(n,)``, and only those that help are
+        kept.
         """
         rows = designs[0].calibration
-        predicted = self.predict(x[rows]) if len(rows) else [[] for _ in designs]
+        predicted = self.predict(table.x[rows]) if len(rows) else [[] for _ in designs]
         for family, members, design in zip(
             self.families, predicted, designs, strict=True
         ):
@@ -343,7 +343,7 @@ class Blend:
         if len(kept) > 1 and targets is not None:
             everyone = tuple(range(designs[0].pool_size))
             pools = self.pools(predicted, [own.weights(everyone) for own in designs])
-            counted = _counted(weights, rows)
+            counted = _counted(table.weights, rows)
             shares, factors = weigh(
                 pools,
                 torch.from_numpy(targets[rows]),
@@ -353,11 +353,11 @@ class Blend:
             self.families = tuple(self.families[place] for place in kept)
             self.shares = tuple(shares[place] for place in kept)
             self.factors = tuple(factors[place] for place in kept)
-        chosen = Designs(tuple(designs[place] for place in kept), self.shares)
         return Pool(
             [predicted[place] for place in kept] if len(rows) else [],
             self.combine,
-            chosen,
-            torch.from_numpy(y[rows]),
-            grid,
+            tuple(designs[place] for place in kept),
+            torch.from_numpy(table.y[rows]),
+            table.grid,
+            self.shares,
         )

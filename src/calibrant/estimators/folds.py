@@ -47,12 +47,10 @@ def linked_rows(
     """Label rows that must share a fold: equal features, or the same group.
 
     A copy of a row in the training part would show a network the answer. Features that
-    very many rows share (more than ten, and a twentieth of them) are no copies but a
-    common case, as months or sites alone, and stay apart. With a time the copies share
-    a moment, which is never cut, and equal features at other moments mean nothing.
-
-    Features have shape ``(n, d)``, groups ``(n,)``, and labels ``(n,)`` from 0 on. Rows
-    that are linked through others share a label.
+    very many rows share (more than ten, and a twentieth of them) are a common case, as
+    months or sites alone, and stay apart. With a time the copies share a moment, which
+    is never cut, and equal features at other moments mean nothing. Features have shape
+    ``(n, d)``, groups and labels ``(n,)``; links go through other rows.
 
     Examples
     --------
@@ -137,13 +135,6 @@ def _moments(time: npt.NDArray[Any]) -> Labels:
     return np.asarray(moments.reshape(-1), dtype=np.int64)
 
 
-def _starts(labels: Labels, time: Labels) -> Labels:
-    """First moment of each row's block, shape ``(n,)``."""
-    start = np.full(labels.max() + 1, time.max())
-    np.minimum.at(start, labels, time)
-    return np.asarray(start[labels], dtype=np.int64)
-
-
 class Blocks:
     """Rows in indivisible blocks, which folds and subsets are made of.
 
@@ -169,11 +160,10 @@ class Blocks:
     ) -> tuple[Labels, Labels]:
         """Choose rows to learn from and about this share of all to test on.
 
-        No block has rows in both. Without a time that is :meth:`split`. With a time the
-        test rows are the latest, and no row to learn from is as late as one of them. A
-        block that reaches over that moment would give its answers away: a random half
-        of such blocks is tested on without its earlier rows, and the other half is
-        learned from without its later ones.
+        Without a time that is :meth:`split`. With a time the test rows are the latest,
+        and no row to learn from is as late as one of them. Of the blocks that reach
+        over that moment, a random half is tested on without its earlier rows, and the
+        other half is learned from without its later ones.
         """
         everything = np.arange(len(self.labels))
         if self.time is None:
@@ -191,10 +181,9 @@ class Blocks:
     def folds(self, count: int, random: np.random.Generator) -> Labels:
         """Cut all rows into folds of about equal size; the fold of each row.
 
-        There are at most as many folds as blocks: 7 groups make 7 folds, whatever the
-        count. With a time they are stretches of it, at most as many as moments, and
-        fewer if a block is too long; groups that begin in too few moments for that (in
-        4 or fewer, or in fewer than the count) are cut as if there were no time.
+        There are at most as many folds as blocks. With a time they are stretches of it,
+        fewer if a block is too long; groups that begin in too few moments for that (4,
+        or fewer than the count) are cut as if there were no time.
         """
         n = len(self.labels)
         if self._begin_together(np.arange(n), min(count, _FEWEST_STRETCHES)):
@@ -224,8 +213,8 @@ class Blocks:
     ) -> tuple[Labels, Labels]:
         """Cut rows into a larger part and one of about this share, at least a block.
 
-        With a time the second part is the blocks that begin last. Otherwise (or if all
-        groups begin in one moment) blocks that are too large for it are passed over.
+        With a time the second part is the blocks that begin last; otherwise blocks that
+        are too large for it are passed over.
         """
         if self._begin_together(rows, 2):
             return Blocks(self.labels).split(rows, share, random)
@@ -263,7 +252,7 @@ class Blocks:
         # A block's time is its earliest. A moment is cut by long blocks alone.
         labels = self.labels[rows]
         if self.time is not None:
-            labels = _starts(labels, self.time[rows])
+            labels = self._starts(rows)
         _, block, sizes = np.unique(labels, return_inverse=True, return_counts=True)
         block = block.reshape(-1)
         if self.time is None:
@@ -276,33 +265,31 @@ class Blocks:
         labels = self.labels[rows]
         if self.time is None or len(np.unique(labels)) == len(rows):
             return False
-        return len(np.unique(_starts(labels, self.time[rows]))) < least
+        return len(np.unique(self._starts(rows))) < least
+
+    def _starts(self, rows: Labels) -> Labels:
+        """First moment of each row's block, shape ``(n,)``."""
+        time: Any = self.time
+        start = np.full(self.labels[rows].max() + 1, time[rows].max())
+        np.minimum.at(start, self.labels[rows], time[rows])
+        return np.asarray(start[self.labels[rows]], dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Design:
-    """The rows of each member, and those of the map.
-
-    The out-of-fold distribution of a row is pooled from the members that have not seen
-    it, ``unseen`` of shape ``(pool, n)``. None if all members are asked.
-    """
+    """The rows of each member, and those of the map."""
 
     rows: tuple[Labels, ...]  # for each member those that it may look at
     calibration: Labels  # rows whose PIT values the map learns from; empty for none
+    # Members that have not seen a row, which are pooled, (pool, n); None for all.
     unseen: Labels | None = None
-    # For each member those that its regularizer looks at, and only that; None if it
-    # looks at the rows that are learned from.
+    # For each member those that its regularizer alone looks at; None for its own rows.
     regularized: tuple[Labels, ...] | None = None
 
     @property
     def pool_size(self) -> int:
         """Members in the pool of a row."""
         return len(self.rows) if self.unseen is None else len(self.unseen)
-
-    @property
-    def inverse_size(self) -> float:
-        """One over the number of all members, which are served."""
-        return 1 / len(self.rows)
 
     def weights(self, chosen: tuple[int, ...]) -> np.ndarray | None:
         """Weights of all members ``(members, n)`` in pools of some unseen ones."""
@@ -329,10 +316,9 @@ def design_for(
 
     ``"out_of_fold"``: cut all rows into folds, ``members`` times, and let each of
     ``members * folds`` learn without one fold. ``"held_out"``: this share is for the
-    map. ``"train"``: all rows are for both. None: there is no map.
-
-    With a ``regularized_share`` the regularizer has rows of its own: of the member that
-    learns without fold k the next fold, otherwise this share of each member's rows.
+    map. ``"train"``: all rows are for both. None: there is no map. With a
+    ``regularized_share`` the regularizer has rows of its own: of the member that learns
+    without fold k the next fold, otherwise this share of each member's rows.
     """
     everything = np.arange(len(blocks.labels))
     learned, calibration = everything, everything if name == "train" else everything[:0]

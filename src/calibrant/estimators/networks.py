@@ -59,12 +59,6 @@ def center_and_scale(
 
     Of values ``(n, d)``, or some of their rows, clipped to limits; in float64 and in
     blocks, without a second copy of the table.
-
-    Examples
-    --------
-    >>> center, scale = center_and_scale(np.array([[1.0, 5.0], [3.0, 5.0]]))
-    >>> center.tolist(), scale.tolist()
-    ([2.0, 5.0], [1.0, 1.0])
     """
     count = len(values) if rows is None else len(rows)
 
@@ -92,13 +86,6 @@ def feature_limits(values: Array) -> Pair:
     They are the usual range of the column, and as much again on both sides: a wild
     cell must not decide the scale, nor a wild new row its prediction. Without wild
     cells no row that was learned from is touched.
-
-    Examples
-    --------
-    >>> x = np.linspace(0, 1, 101)[:, None]
-    >>> x[7] = 1e12
-    >>> feature_limits(x)
-    (array([-1.]), array([2.]))
     """
     low, high = values.min(0), values.max(0)
     # Most columns have no tail worth sorting them for.
@@ -128,10 +115,9 @@ def _conditioned(x: Array, inputs: Pair, limits: Pair | None) -> Tensor:
 
 @dataclass(frozen=True)
 class Architecture:
-    """What is trained: the network and what stands before and after it.
+    """What is trained, by settings of ``CalibratedRegressor``.
 
-    The attributes are settings of ``CalibratedRegressor``; ``options`` are what a named
-    network is made with (hidden, dropout, passes), and ``floor`` the least spread.
+    ``options`` are what a named network is made with: hidden, dropout, passes.
     """
 
     network: str | Callable[[int], nn.Module]
@@ -337,9 +323,8 @@ def fit_networks(
 ) -> tuple[Networks, list[History]]:
     """Train all members of a design, on transformed targets ``(n,)`` if these differ.
 
-    The seed is that of initial weights, early stopping's rows, batch orders and dropout
-    masks. With a patience, early stopping looks at this share of each member's rows, or
-    at the out-of-fold pools of a stack.
+    With a patience, early stopping looks at ``validation_share`` of each member's rows,
+    or at the out-of-fold pools of a stack.
     """
     generator = torch.Generator().manual_seed(seed)
     limits = feature_limits(table.x) if architecture.clip_features else None
@@ -445,9 +430,8 @@ def _standardized(z: Array, centers: Array, scales: Array) -> Tensor:
 class _PooledScore:
     """CRPS of each row's pool of unseen members, for the choice of the epoch.
 
-    The pool is taken as normal, with the moments of the mixture. Spreads overfit long
-    before means do, and the map corrects spreads: the CRPS, unlike the likelihood, lets
-    the means go on learning.
+    The pool is taken as normal, with the moments of the mixture. Unlike the likelihood,
+    the CRPS lets means go on learning after spreads, which a map corrects, overfit.
     """
 
     def __init__(

@@ -71,9 +71,8 @@ def export_onnx(
     feature that is not finite gives NaN. The metadata are ``levels``, ``feature_names``
     (JSON; null if the model was fitted without names), ``calibrant_version``.
 
-    The networks run in float32 as in ``predict``, all else in float64, so targets like
-    :math:`10^9 \pm 1` keep their digits. Outputs are within 1e-4 predicted standard
-    deviations of the distribution's own. While it is predicted, a row takes
+    The networks run in float32 as in ``predict``, all else in float64. Outputs are
+    within 1e-4 predicted standard deviations of the distribution's own. A row takes
     10 kB of memory, 40 kB where bounds have mass of their own.
 
     Parameters
@@ -134,7 +133,7 @@ def _check(fitted: Fitted) -> None:
     """Refuse what a file cannot hold."""
     blend, recalibrator = fitted.members, fitted.recalibrator
     members, transform = blend.networks, blend.transform
-    if members is None or blend.trees is not None:
+    if members is None or len(blend.families) > 1:
         raise UnsupportedError(
             "an ONNX file cannot hold boosted trees, which this model has. Fit it with "
             'learners=["network"], or use save() and calibrant.load.'
@@ -285,9 +284,8 @@ def _pit(scores: Tensor) -> PitValues:
 def _rule(inverse: Callable[[PitValues], Tensor], cells: int) -> tuple[Tensor, Tensor]:
     """Make scores and weights ``(2 * cells,)`` for integrals over all levels.
 
-    The levels are cut into cells. Each becomes the two points that have its mass, and
-    the mean and variance of its scores: the moments of a normal distribution are exact,
-    whatever the map is.
+    Each cell becomes two points with its mass, and with mean and variance of its
+    scores: the moments of a normal distribution are exact, whatever the map is.
     """
     places = torch.arange(cells * _POINTS, dtype=torch.float64)
     places = (places + 0.5) * (2 * _END / len(places)) - _END

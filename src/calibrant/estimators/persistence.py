@@ -15,8 +15,12 @@ from torch import Tensor
 from calibrant._checks import InputError
 from calibrant.estimators.families import Blend, BoostedTrees
 from calibrant.estimators.networks import Architecture, Networks
-from calibrant.estimators.regressor import OPTIONS, CalibratedRegressor, Fitted
-from calibrant.estimators.strength import StrengthPath
+from calibrant.estimators.regressor import (
+    OPTIONS,
+    CalibratedRegressor,
+    Fitted,
+    StrengthPath,
+)
 from calibrant.learners import HEADS
 from calibrant.learners.boosting import MOST_LEAVES, Forest
 from calibrant.learners.mlp import PiecewiseLinear
@@ -34,19 +38,17 @@ Json = Any
 _NEEDED = ("network", "head")
 # Stands for an object that JSON cannot hold.
 _OBJECT = "object"
-# Arrays of boosted trees, and their dtypes.
-_OF_TREES = {
-    "starts": np.int64,
-    "intercept": np.float64,
-    "center": np.float64,
-    "scale": np.float64,
-}
-_OF_FOREST = {
-    "feature": np.int64,
-    "threshold": np.float64,
-    "left": np.int64,
-    "right": np.int64,
-    "value": np.float64,
+# Arrays of boosted trees: dtype, and shape by the m members, t trees and k decisions.
+_OF_TREES: Mapping[str, tuple[type, str]] = {
+    "feature": (np.int64, "t k"),
+    "threshold": (np.float64, "t k"),
+    "left": (np.int64, "t k"),
+    "right": (np.int64, "t k"),
+    "value": (np.float64, "t k+1"),
+    "starts": (np.int64, "2m"),
+    "intercept": (np.float64, "m"),
+    "center": (np.float64, "m"),
+    "scale": (np.float64, "m"),
 }
 # What names of the encoding's arrays begin with.
 _ENCODING = "networks.0.stack.encoding."
@@ -58,9 +60,8 @@ def load(
 ) -> CalibratedRegressor:
     """Read a regressor that ``save`` has written; it predicts bit by bit alike.
 
-    Nothing is unpickled or executed, so an untrusted folder is safe to read. A folder
-    that was cut short, edited, written by another program or by a newer version gives
-    an error that says so.
+    Nothing is unpickled or executed, so an untrusted folder is safe to read; one that
+    is damaged or from a newer version gives an error that says so.
 
     Parameters
     ----------
@@ -126,15 +127,20 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
     blend = fitted.members
     names = getattr(model, "feature_names_in_", None)
     path = getattr(model, "strength_path_", None)
-    networks = blend.networks
-    return _arrays(networks, blend.trees), {
+    if blend.clones:
+        raise InputError(
+            f"a model with clones of {blend.clones[0].name} cannot be saved: what is "
+            'inside of them could only be pickled. Use learners of "network" and '
+            '"boosting", or keep the training script.'
+        )
+    return _arrays(blend.networks, blend.trees), {
         "parameters": _plain(model.fitted_parameters_),
         "features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
         "strength": model.strength_,
         "strength_path": None if path is None else _plain(vars(path)),
         "history": [_plain(vars(history)) for history in model.history_],
-        "networks": 0 if networks is None else len(networks),
+        "networks": 0 if blend.networks is None else len(blend.networks),
         "disagreement": [family.disagreement for family in blend.families],
         "shares": list(blend.shares),
         "factors": list(blend.factors),
@@ -147,32 +153,24 @@ def described(model: CalibratedRegressor) -> tuple[dict[str, Tensor], dict[str, 
 
 
 def _arrays(members: Networks | None, trees: BoostedTrees | None) -> dict[str, Tensor]:
-    """Return all arrays of the members by name, as they are written and read."""
-    grown: dict[str, Any] = {}
+    """All arrays of the members by name; those of networks share memory with them."""
+    arrays: dict[str, Tensor] = {}
     if trees is not None:
-        grown = {name: getattr(trees, name) for name in _OF_TREES}
-        grown |= {name: getattr(trees.forest, name) for name in _OF_FOREST}
-        for name in ("left", "right"):  # bits, which safetensors may hold as they are
-            grown[name] = grown[name].view(np.int64)
-    arrays = {
-        f"trees.{name}": torch.from_numpy(np.ascontiguousarray(values))
-        for name, values in grown.items()
-    }
+        for name, (kind, _) in _OF_TREES.items():
+            owner = trees if hasattr(trees, name) else trees.forest
+            # Leaves are bits, of which safetensors knows no unsigned word.
+            stored: Any = np.ascontiguousarray(getattr(owner, name)).view(kind)
+            arrays[f"trees.{name}"] = torch.from_numpy(stored)
     if members is None:
         return arrays
-    arrays |= {
-        "inputs.center": torch.from_numpy(members.inputs[0]),
-        "inputs.scale": torch.from_numpy(members.inputs[1]),
-        "targets.center": members.target_center.squeeze(1),
-        "targets.scale": members.target_scale.squeeze(1),
-    }
-    if members.limits is not None:
-        arrays["inputs.low"], arrays["inputs.high"] = map(
-            torch.from_numpy, members.limits
-        )
+    limits = zip(("low", "high"), members.limits or (), strict=False)
+    inputs = [*zip(("center", "scale"), members.inputs, strict=True), *limits]
+    arrays |= {f"inputs.{name}": torch.from_numpy(values) for name, values in inputs}
+    arrays["targets.center"] = members.target_center.squeeze(1)
+    arrays["targets.scale"] = members.target_scale.squeeze(1)
     for number, network in enumerate(members.networks):
-        for name, values in network.state_dict().items():
-            arrays[f"networks.{number}.{name}"] = values
+        for name, value in network.state_dict().items():
+            arrays[f"networks.{number}.{name}"] = value
     return arrays
 
 
@@ -225,51 +223,60 @@ def _text(part: Any, read: Callable[[str], object]) -> str | None:  # noqa: ANN4
     return text
 
 
-def _is_count(value: Json, _: Json = None) -> bool:
-    return type(value) is int and value >= 1
+def _check(fits: object, said: str) -> None:
+    if not fits:
+        raise InputError(said)
 
 
-def _is_number(value: Json, most: float = sys.float_info.max) -> bool:
-    return type(value) in (int, float) and 0 <= value <= most
+def _number(value: Json, low: float = 0.0, high: float = sys.float_info.max) -> bool:
+    return type(value) in (int, float) and low <= value <= high
 
 
-# What plain fields must be, of their value and the whole description. What cannot even
-# be asked, as the order of two bounds that are text, is refused too.
-_RULES: Mapping[str, Callable[[Json, Json], bool]] = {
-    "parameters": lambda value, _: isinstance(value, dict),
-    "features": _is_count,
-    "networks": lambda value, _: type(value) is int and value >= 0,
-    "shares": lambda value, _: (
-        all(_is_number(share, 1) for share in value) and abs(sum(value) - 1) < 1e-9
+def _path(stored: Json) -> StrengthPath:
+    parts = _restored(stored).items()
+    values: Any = {n: np.asarray(v) if isinstance(v, tuple) else v for n, v in parts}
+    return StrengthPath(**values)
+
+
+def _history(values: Any) -> History:  # noqa: ANN401
+    curves = {name: values[name] for name in vars(History()) if name != "interrupted"}
+    _check(
+        all(type(x) in (int, float) for curve in curves.values() for x in curve),
+        "it must have a curve of numbers for each of its names",
+    )
+    lists: Any = {name: list(curve) for name, curve in curves.items()}
+    return History(**lists, interrupted=bool(values["interrupted"]))
+
+
+# What fields must be, of their value v and the whole description s; a question that
+# cannot even be asked is a refusal too. And how fields are read, if not as they are.
+_RULES: Mapping[str, Callable[[Json, Json], object]] = {
+    "parameters": lambda v, _: isinstance(v, dict),
+    "features": lambda v, _: type(v) is int and v >= 1,
+    "networks": lambda v, _: type(v) is int and v >= 0,
+    "shares": lambda v, _: (
+        all(_number(share, high=1) for share in v) and abs(sum(v) - 1) < 1e-9
     ),
-    "factors": lambda value, state: (
-        len(value) == len(state["shares"])
-        and all(_is_number(factor, 1e9) and factor > 0 for factor in value)
+    "factors": lambda v, s: (
+        len(v) == len(s["shares"]) and all(_number(part, 1e-300, 1e9) for part in v)
     ),
-    "feature_names": lambda value, state: (
-        value is None
-        or (
-            isinstance(value, list)
-            and len(value) == state["features"]
-            and all(isinstance(name, str) for name in value)
-        )
+    "disagreement": lambda v, s: (
+        len(v) == len(s["shares"])
+        and all(part is None or _number(part, high=1e9) for part in v)
     ),
-    "strength": lambda value, _: type(value) in (int, float) and _is_number(abs(value)),
-    "disagreement": lambda value, state: (
-        len(value) == len(state["shares"])
-        and all(part is None or _is_number(part, 1e9) for part in value)
+    "feature_names": lambda v, s: (
+        v is None or (type(v), len(v), {*map(type, v)}) == (list, s["features"], {str})
     ),
-    "bounds": lambda value, _: value is None or operator.sub(*_restored(value)) < 0,
-    "values": lambda value, _: (
-        value is None
-        or (len(value) > 0 and bool((np.diff(np.array(value, float)) > 0).all()))
+    "strength": lambda v, _: _number(v, -sys.float_info.max),
+    "bounds": lambda v, _: v is None or operator.sub(*_restored(v)) < 0,
+    "values": lambda v, _: (
+        v is None or (len(v) > 0 and (np.diff(np.array(v, float)) > 0).all())
     ),
-    "cut_first": lambda value, state: (
-        value is False or (value is True and state["bounds"] is not None)
-    ),
+    "cut_first": lambda v, s: v is False or (v is True and s["bounds"] is not None),
 }
-# How other fields are read.
 _READ: Mapping[str, Callable[[Json], Any]] = {
+    "bounds": _restored,
+    "values": _restored,
     "transform": lambda text: text if text is None else transform_from_json(text),
     "recalibrator": lambda text: text if text is None else recalibrator_from_json(text),
     "strength_path": lambda path: None if path is None else _path(path),
@@ -282,21 +289,15 @@ def restored(
 ) -> CalibratedRegressor:
     """Make a fitted regressor of what :func:`described` gave.
 
-    Parameters
-    ----------
-    arrays, state
-        Named arrays and the description, as they were stored.
-    parts
-        Objects that a folder cannot hold, by parameter.
+    ``parts`` are objects that a folder cannot hold, by parameter.
     """
-    for field, fits in _RULES.items():
-        with as_written(field):
-            if not fits(state[field], state):
-                raise InputError(f"got {state[field]!r:.60}")
     found: dict[str, Any] = {}
-    for field, read in _READ.items():
+    for field in [*_RULES, *(_READ.keys() - _RULES.keys())]:
         with as_written(field):
-            found[field] = read(state[field])
+            value = state[field]
+            fits = field not in _RULES or _RULES[field](value, state)
+            _check(fits, f"got {value!r:.60}")
+            found[field] = _READ[field](value) if field in _READ else value
     values = _parameters(state["parameters"], parts)
     with as_written("parameters"):
         stored = {name: value for name, value in values.items() if name not in parts}
@@ -305,50 +306,52 @@ def restored(
         trained.check_settings()
         trained.recipe(state["strength"], 1)
         asked = trained.recalibrator is not None and trained.recalibrate_on is not None
-        if asked and found["recalibrator"] is None:
-            raise InputError("they ask for a recalibrator, and 'recalibrator' is null")
+        _check(
+            found["recalibrator"] is not None or not asked,
+            "they ask for a recalibrator, and 'recalibrator' is null",
+        )
     model = _unfitted(values)
-    model.n_features_in_, model.strength_ = state["features"], state["strength"]
-    if state["feature_names"] is not None:
-        model.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+    model.n_features_in_, model.strength_ = found["features"], found["strength"]
+    if found["feature_names"] is not None:
+        model.feature_names_in_ = np.array(found["feature_names"], dtype=object)
     if found["strength_path"] is not None:
         model.strength_path_ = found["strength_path"]
     model.history_ = found["history"]
-    bounds, cut_first = _restored(state["bounds"]), state["cut_first"]
     # What does not fit to parts that were passed is not the folder's fault.
     with nullcontext() if parts else as_written("arrays", "arrays.safetensors"):
         families: list[Networks | BoostedTrees] = []
         # A row that takes no memory, however many features were forged.
-        center = np.broadcast_to(0.0, (1, state["features"]))
-        if state["networks"]:
+        center = np.broadcast_to(0.0, (1, found["features"]))
+        if found["networks"]:
             own = {n: v for n, v in arrays.items() if not n.startswith("trees.")}
-            networks = _members(own, model.architecture(), state)
+            networks = _networks(own, model.architecture(), state)
             families, center = [networks], networks.inputs[0][np.newaxis]
         if any(name.startswith("trees.") for name in arrays):
-            families.append(_trees(arrays, state["features"]))
-        if len(families) != len(state["shares"]):
-            raise InputError("it must have the families that 'shares' are of")
-        for family, disagreement in zip(families, state["disagreement"], strict=True):
+            families.append(_trees(arrays, found["features"]))
+        _check(
+            len(families) == len(found["shares"]),
+            "it must have the families that 'shares' are of",
+        )
+        for family, disagreement in zip(families, found["disagreement"], strict=True):
             family.disagreement = disagreement
+        bounds, cut_first = found["bounds"], found["cut_first"]
         blend = Blend(
             tuple(families),
             model.distribution,
             found["transform"],
             bounds if cut_first else None,
-            shares=tuple(state["shares"]),
-            factors=tuple(state["factors"]),
+            shares=tuple(found["shares"]),
+            factors=tuple(found["factors"]),
         )
         last = None if cut_first else bounds
-        model.model_ = Fitted(
-            blend, found["recalibrator"], last, _restored(state["values"])
-        )
+        model.model_ = Fitted(blend, found["recalibrator"], last, found["values"])
         # One row is tried, at the center.
         row = model.model_.distribution(center)
         low, middle, high = row.quantiles((0.05, 0.5, 0.95)).flatten()
-        if not (low <= middle <= high and middle.isfinite()):
-            raise InputError(
-                "its arrays must give predictions, and they give no numbers"
-            )
+        _check(
+            low <= middle <= high and middle.isfinite(),
+            "its arrays must give predictions, and they give no numbers",
+        )
     model.fitted_parameters_ = model.settings()
     return model
 
@@ -387,43 +390,39 @@ def _unfitted(values: Mapping[str, Any]) -> CalibratedRegressor:
     return CalibratedRegressor(**own, options=options or None)
 
 
-def _path(stored: Json) -> StrengthPath:
-    parts = _restored(stored).items()
-    values: Any = {n: np.asarray(v) if isinstance(v, tuple) else v for n, v in parts}
-    return StrengthPath(**values)
-
-
-def _history(values: Any) -> History:  # noqa: ANN401
-    curves = {name: values[name] for name in vars(History()) if name != "interrupted"}
-    if any(type(x) not in (int, float) for curve in curves.values() for x in curve):
-        raise InputError("it must have a curve of numbers for each of its names")
-    lists: Any = {name: list(curve) for name, curve in curves.items()}
-    return History(**lists, interrupted=bool(values["interrupted"]))
-
-
-def _members(
-    arrays: Mapping[str, Tensor],
-    architecture: Architecture,
-    state: Json,
+def _networks(
+    arrays: Mapping[str, Tensor], architecture: Architecture, state: Json
 ) -> Networks:
     """Make room for all networks, and fill it with the arrays."""
     features, count = state["features"], state["networks"]
     # Sizes that are not those of the arrays, before memory is asked for.
     for name, length in (("inputs.center", features), ("targets.center", count)):
-        if arrays.get(name, torch.empty(0)).shape != (length,):
-            raise InputError(f"its array {name} must be float64 of shape ({length},)")
-    encoding = _encoding(arrays, features)
+        fits = arrays.get(name, torch.empty(0)).shape == (length,)
+        _check(fits, f"its array {name} must be float64 of shape ({length},)")
+    encoding = None
+    if any(name.startswith(_ENCODING) for name in arrays):
+        column = arrays.get(f"{_ENCODING}column", torch.empty(0))
+        _check(
+            column.ndim == 1
+            and column.dtype == torch.long
+            and len(column) > 0
+            and ((column >= 0) & (column < features)).all(),
+            f"its bins must each name one of its {features} features",
+        )
+        encoding = PiecewiseLinear([])
+        for name, buffer in encoding.named_buffers():
+            setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
     if architecture.stacked:
-        inputs = features + (0 if encoding is None else encoding.size)
         own = architecture.options
-        masks = count * own.get("passes", 0) * sum(own["hidden"])
-        needed = architecture.weights(inputs, count) + masks
+        inputs = features + (0 if encoding is None else encoding.size)
+        needed = architecture.weights(inputs, count)
+        needed += count * own.get("passes", 0) * sum(own["hidden"])  # masks
         stored = sum(values.numel() for values in arrays.values())
-        if needed > stored:
-            raise InputError(
-                f"the model must have the weights that its sizes need, {needed:,} or "
-                f"more, and {stored:,} numbers are stored: its description was changed"
-            )
+        _check(
+            needed <= stored,
+            f"the model must have the weights that its sizes need, {needed:,} or more, "
+            f"and {stored:,} numbers are stored: its description was changed",
+        )
     scales = np.empty((4, features))
     members = Networks(
         architecture,
@@ -440,66 +439,55 @@ def _members(
             f"{values.dtype} {tuple(values.shape)}" if values is not None else "nothing"
             for values in (wanted.get(name), arrays.get(name))
         ]
-        if kinds[0] != kinds[1]:
-            raise InputError(
-                f"its array {name!r:.60} must be {kinds[0]}, got {kinds[1]}. A network "
-                "that you pass must be the one that the model was made with"
-            )
-        if arrays[name].is_floating_point() and not arrays[name].isfinite().all():
-            raise InputError(f"its array {name!r:.60} must be finite, and it is not")
+        _check(
+            kinds[0] == kinds[1],
+            f"its array {name!r:.60} must be {kinds[0]}, got {kinds[1]}. A network "
+            "that you pass must be the one that the model was made with",
+        )
+        _check(
+            not arrays[name].is_floating_point() or arrays[name].isfinite().all(),
+            f"its array {name!r:.60} must be finite, and it is not",
+        )
         wanted[name].copy_(arrays[name])
     for name in ("inputs.scale", "targets.scale", f"{_ENCODING}width"):
-        if name in arrays and not bool((arrays[name] > 0).all()):
-            raise InputError(f"its array {name} must be above 0, and it is not")
-    if members.limits is not None and (members.limits[0] > members.limits[1]).any():
-        raise InputError("its array inputs.low must not be above inputs.high")
+        _check(
+            name not in arrays or (arrays[name] > 0).all(),
+            f"its array {name} must be above 0, and it is not",
+        )
+    low, high = members.limits or (0.0, 0.0)
+    _check(np.all(low <= high), "its array inputs.low must not be above inputs.high")
     return members
 
 
 def _trees(arrays: Mapping[str, Tensor], features: int) -> BoostedTrees:
     """Make boosted trees of their arrays, which must fit to each other."""
-    found: dict[str, Any] = {}
-    for name, kind in (_OF_TREES | _OF_FOREST).items():
-        values = arrays[f"trees.{name}"].numpy()
-        if (
-            values.dtype != kind
-            or not (np.isfinite(values) | (name == "threshold")).all()
-        ):
-            raise InputError(f"its array trees.{name} must be finite {kind.__name__}")
-        found[name] = values
-    trees, leaves = found["value"].shape
-    count = len(found["center"])
-    shapes = dict.fromkeys(_OF_FOREST, (trees, leaves - 1)) | {
-        "value": (trees, leaves),
-        "starts": (2 * count,),
-        **dict.fromkeys(("intercept", "center", "scale"), (count,)),
+    found: dict[str, Any] = {
+        name: arrays[f"trees.{name}"].numpy() for name in _OF_TREES
     }
-    if any(found[name].shape != shape for name, shape in shapes.items()) or not (
+    trees, leaves = found["value"].shape
+    sizes = {"m": len(found["center"]), "2m": 2 * len(found["center"])}
+    sizes |= {"t": trees, "k": leaves - 1, "k+1": leaves}
+    for name, (kind, shape) in _OF_TREES.items():
+        values = found[name]
+        _check(
+            values.dtype == kind
+            and values.shape == tuple(sizes[size] for size in shape.split())
+            and (np.isfinite(values) | (name == "threshold")).all(),
+            f"its array trees.{name} must be finite {kind.__name__}",
+        )
+    starts, feature = found["starts"], found["feature"]
+    _check(
         2 <= leaves <= MOST_LEAVES
-        and count > 0
-        and found["starts"][0] == 0
-        and (np.diff(found["starts"]) > 0).all()
-        and found["starts"][-1] < trees
+        and sizes["m"] > 0
+        and starts[0] == 0
+        and (np.diff(starts) > 0).all()
+        and starts[-1] < trees
         and (found["scale"] > 0).all()
-        and (found["feature"] >= 0).all()
-        and (found["feature"] < features).all()
-        and not np.isnan(found["threshold"]).any()
-    ):
-        raise InputError("its arrays trees.* must be those of trees")
-    bits = {name: found.pop(name).view(np.uint64) for name in ("left", "right")}
-    forest = Forest(**{name: (found | bits)[name] for name in _OF_FOREST})
-    return BoostedTrees(forest, **{name: found[name] for name in _OF_TREES})
-
-
-def _encoding(arrays: Mapping[str, Tensor], features: int) -> PiecewiseLinear | None:
-    """Make room for the encoding that the arrays hold, if they hold one."""
-    if not any(name.startswith(_ENCODING) for name in arrays):
-        return None
-    column = arrays.get(f"{_ENCODING}column", torch.empty(0))
-    whole = column.ndim == 1 and column.dtype == torch.long and len(column) > 0
-    if not whole or bool(((column < 0) | (column >= features)).any()):
-        raise InputError(f"its bins must each name one of its {features} features")
-    encoding = PiecewiseLinear([])
-    for name, buffer in encoding.named_buffers():
-        setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
-    return encoding
+        and ((feature >= 0) & (feature < features)).all()
+        and not np.isnan(found["threshold"]).any(),
+        "its arrays trees.* must be those of trees",
+    )
+    for name in ("left", "right"):
+        found[name] = found[name].view(np.uint64)
+    of_forest = {name: found.pop(name) for name in [*found][:5]}
+    return BoostedTrees(Forest(**of_forest), **found)

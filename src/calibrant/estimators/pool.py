@@ -28,7 +28,7 @@ from calibrant.distributions.normal import (
     normal_cdf,
     normal_score,
 )
-from calibrant.estimators.folds import Labels
+from calibrant.estimators.folds import Design, Labels
 from calibrant.metrics.pit import TargetGrid, recorded_pit
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
@@ -59,8 +59,8 @@ _MOST_POOLS = 12
 _DISAGREEMENT, _PRIOR, FEWEST_POOLED = 3.0, 8.0, 4
 # A disagreement below this share of the members' own variance is rounding.
 _LEAST_RATIO = 1e-9
-# Shares of the second of two families that are tried, by how much their blend must
-# improve on the better one, and factors of a spread beside that of its mean residual.
+# Shares of another family that are tried, by how much it must improve on those before,
+# and factors of a spread beside that of its mean residual.
 _SHARES, _LEAST_GAIN = (0.25, 0.5, 0.75), 0.01
 _FACTORS = np.geomspace(0.5, 1.5, 17)
 # Beyond this float64 has no tail probability.
@@ -70,18 +70,10 @@ _FARTHEST_SCORE = 37.0
 def usual_disagreement(members: Gaussian, unseen: Labels) -> float | None:
     r"""Geometric mean over rows of the variance between unseen members over their own.
 
-    None for pools of fewer than four: they know too little of it. The mean of the
-    logarithm of a chi-square variable is taken off, as in Smyth 2004: a few members
-    show less than their geometric mean would be if there were many.
-
-    Members have batch shape ``(members, n)``; ``unseen`` are those that have not seen a
-    row, shape ``(pool, n)``.
-
-    Examples
-    --------
-    >>> members = Gaussian([[0.0], [0.0], [2.0], [2.0]], 1.0)
-    >>> usual_disagreement(members, np.array([[0], [1], [2], [3]]))
-    1.92...
+    The mean of the logarithm of a chi-square variable is taken off, as in Smyth 2004: a
+    few members show less than their geometric mean would be if there were many. None
+    for fewer than four. Members have batch shape ``(members, n)``; ``unseen`` are those
+    that have not seen a row, ``(pool, n)``.
     """
     if len(unseen) < FEWEST_POOLED:
         return None
@@ -109,19 +101,9 @@ def pooled_normal(
     disagree about is harder than they say, so their disagreement b counts three times.
     A few members know it badly: it is moderated by the usual one, rho times w, as if 8
     more members had been asked (an empirical Bayes estimate of a variance, Smyth 2004).
-    So the spreads of small and of large pools are alike. Both numbers are the best of
-    a grid in likelihood and calibration after a map, on inner splits of four tables and
-    on simulated ones. The size of s is the map's business.
-
-    Members and weights have shape ``(members, n)``; weights of a row are equal or 0 and
-    sum to 1, all are equal if left out. ``usual`` is rho, of
-    :func:`usual_disagreement`; None for w alone.
-
-    Examples
-    --------
-    >>> pooled = pooled_normal(Gaussian([[0.0], [2.0]], 1.0), usual=0.5)
-    >>> pooled.mean.item(), round(pooled.variance.item(), 12)
-    (1.0, 3.0)
+    Both numbers are the best of a grid on inner splits of four tables and on simulated
+    ones. Members and weights have shape ``(members, n)``; weights of a row are equal or
+    0 and sum to 1. ``usual`` is rho; None for w alone.
     """
     means, variances = members.mean, members.variance
     if weights is None:
@@ -148,25 +130,11 @@ def pooled_variance(
 def blended_normal(
     pools: Sequence[Gaussian], shares: Sequence[float], factors: Sequence[float]
 ) -> Gaussian:
-    r"""Blend normal distributions of families into one normal distribution.
+    r"""Blend normal distributions ``(n,)`` of families into one normal distribution.
 
     .. math::
         m = \sum_f a_f m_f, \qquad
         s^2 = \sum_f a_f \bigl(c_f^2 s_f^2 + (m_f - m)^2\bigr) .
-
-    Parameters
-    ----------
-    pools
-        One distribution for each family, batch shape ``(n,)``.
-    shares, factors
-        Of each family, a and c; the shares sum to 1.
-
-    Examples
-    --------
-    >>> pools = [Gaussian([0.0], 1.0), Gaussian([2.0], 1.0)]
-    >>> blended = blended_normal(pools, [0.5, 0.5], [1.0, 1.0])
-    >>> blended.mean.item(), round(blended.variance.item(), 12)
-    (1.0, 2.0)
     """
     a, c = (torch.tensor(values)[:, None].double() for values in (shares, factors))
     means = torch.stack([pool.mean for pool in pools])
@@ -177,13 +145,18 @@ def blended_normal(
 
 
 def weigh(
-    pools: Sequence[Gaussian], y: Tensor, weights: Tensor | None = None
+    pools: Sequence[Gaussian],
+    y: Tensor,
+    weights: Tensor | None = None,
+    *,
+    least_gain: float = _LEAST_GAIN,
 ) -> tuple[list[float], list[float]]:
-    """Choose the shares of two families, and the factors of their spreads.
+    """Choose the shares of families, and the factors of their spreads.
 
     By the CRPS of unseen rows, after spreads were multiplied by their best factors, as
-    a map will do. A blend must improve on the better family by 1 %; otherwise that one
-    has the share 1, and its spread stays as it is.
+    a map will do. The best family is blended with the next best, if that improves on
+    what there is by ``least_gain``, and so on. A family that is left alone has the
+    share 1, and its spread stays as it is.
 
     Parameters
     ----------
@@ -191,6 +164,8 @@ def weigh(
         Out-of-fold distributions of each family, batch shape ``(n,)``.
     y, weights
         Targets of these rows, and their weights in the score if any, shape ``(n,)``.
+    least_gain
+        Share of the CRPS that another family must save.
 
     Examples
     --------
@@ -211,16 +186,20 @@ def weigh(
         return min(zip(scores, factors, strict=True))
 
     alone = [best(pool) for pool in pools]
-    winner = min(range(len(pools)), key=lambda place: alone[place])
+    factors = [factor for _, factor in alone]
+    winner, *others = sorted(range(len(pools)), key=lambda place: alone[place])
     shares = [float(place == winner) for place in range(len(pools))]
-    factors = [1.0] * len(pools)
-    least = (1 - _LEAST_GAIN) * alone[winner][0]
-    for second in _SHARES:
-        tried, own = [1 - second, second], [factor for _, factor in alone]
-        score, _ = best(blended_normal(pools, tried, own))
-        if score < least:
-            least, shares, factors = score, tried, own
-    return shares, factors
+    least = alone[winner][0]
+    for place in others:
+        tried = []
+        for part in _SHARES:
+            mixed = [(1 - part) * own for own in shares]
+            mixed[place] = part
+            tried.append((best(blended_normal(pools, mixed, factors))[0], mixed))
+        score, mixed = min(tried)
+        if score < (1 - least_gain) * least:
+            least, shares = score, mixed
+    return shares, factors if max(shares) < 1 else [1.0] * len(pools)
 
 
 def stacked_normal(members: Sequence[AbstractDistribution]) -> Gaussian | None:
@@ -242,18 +221,9 @@ def pool_members(
 ) -> AbstractDistribution:
     """Make one distribution ``(n,)`` of what members predict.
 
-    Parameters
-    ----------
-    members
-        One distribution for each member, batch shape ``(n,)``, or a single one with
-        the members (and their passes) stacked on its first axis, ``(members, n)``.
-    weights
-        Of the members, shape ``(members, n)``; equal if left out.
-    distribution
-        ``"pooled"``: :func:`pooled_normal` if all are normal, otherwise their mixture.
-        ``"mixture"``. ``"moment_matched"``: normal, with the moments of the mixture.
-    usual
-        Disagreement of the members, for :func:`pooled_normal`.
+    ``members`` are one distribution ``(n,)`` for each, or a single one with the members
+    (and their passes) on its first axis; weights have shape ``(members, n)``. ``usual``
+    is the disagreement of :func:`pooled_normal`.
     """
     shares = None if weights is None else torch.from_numpy(weights)
     normal = stacked_normal(members) if distribution == "pooled" else None
@@ -277,18 +247,30 @@ class Pool:
     """Out-of-fold distributions of the calibration rows, pooled from members."""
 
     members: Sequence[Any]  # distributions of the rows; empty without such rows
-    combine: Callable[..., AbstractDistribution]  # of members and the design's weights
-    design: Any  # a Design or Designs: who has seen which rows
+    combine: Callable[..., AbstractDistribution]  # of members and weights by family
+    designs: tuple[Design, ...]  # who has seen which rows, in each family
     y: Tensor  # targets of the rows, (n,)
     grid: TargetGrid | None = None  # what they are rounded to
+    shares: tuple[float, ...] = (1.0,)  # of the families
+
+    @property
+    def inverse_size(self) -> float:
+        """One over the members that are served.
+
+        A family adds its share squared times the variance between its members over
+        their number to the variance of the mean.
+        """
+        squares = [share**2 for share in self.shares]
+        parts = zip(squares, self.designs, strict=True)
+        return sum(part / len(own.rows) for part, own in parts) / sum(squares)
 
     def distribution(
         self, chosen: tuple[int, ...] | None = None
     ) -> AbstractDistribution:
         """Distribution of each row by its unseen members, or some of them."""
         if chosen is None:
-            chosen = tuple(range(self.design.pool_size))
-        return self.combine(self.members, self.design.weights(chosen))
+            chosen = tuple(range(self.designs[0].pool_size))
+        return self.combine(self.members, [own.weights(chosen) for own in self.designs])
 
     def pit(self, seed: int) -> Tensor:
         """PIT values of :meth:`distribution`, randomized for rounded targets."""
@@ -311,15 +293,13 @@ class Pool:
 def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
     r"""PIT values as the pool of all members would show, had it not seen the rows.
 
-    A row has R members that have not seen it, and M are served. The mean of more
-    members is more accurate: with T the variance between them, the residual of a pool
-    of s has a variance of :math:`e^2 + T / s`. So the ordered normal scores of the
-    rows, averaged over pools of s out of R, are about linear in 1/s; the line through
-    the sizes 2 to R (1 and 2 for pools of two) is continued to M.
-
-    Pools are widened by ``spread`` first.
+    A row has R members that have not seen it, and M are served. With T the variance
+    between members, the residual of a pool of s has a variance of :math:`e^2 + T / s`.
+    So the ordered normal scores of the rows, averaged over pools of s out of R, are
+    about linear in 1/s; the line through the sizes 2 to R (1 and 2 for pools of two) is
+    continued to M. Pools are widened by ``spread`` first.
     """
-    count = pool.design.pool_size
+    count = pool.designs[0].pool_size
     sizes = range(min(2, count - 1) or 1, count + 1)
     averages = []
     for size in sizes:
@@ -339,9 +319,7 @@ def served_pit(pool: Pool, *, seed: int, spread: float = 1.0) -> PitValues:
         offset = inverse - inverse.mean()
         lines = torch.stack(averages)
         slope = (offset[:, None] * lines).sum(0) / offset.square().sum()
-        found = lines.mean(0) + slope * (
-            pool.design.inverse_size - float(inverse.mean())
-        )
+        found = lines.mean(0) + slope * (pool.inverse_size - float(inverse.mean()))
         found = found.clamp(-_FARTHEST_SCORE, _FARTHEST_SCORE).sort().values
     both = (found, -found)
     return PitValues(*map(normal_cdf, both), *map(log_normal_cdf, both))
@@ -353,10 +331,7 @@ def fit_map(
     *,
     seed: int,
 ) -> Recalibrator | None:
-    """Fit the recalibrator of the pool of all members.
-
-    A map learns from :func:`served_pit` where rows have pools of their own.
-    """
+    """Fit the recalibrator of the pool, a map from its :func:`served_pit`."""
     if recalibrator is None or not pool.members:
         return None
     generator = torch.Generator().manual_seed(seed)
@@ -364,7 +339,7 @@ def fit_map(
     fitted: Recalibrator = fit_recorded(
         fresh, pool.distribution(), pool.y, pool.grid, generator
     )
-    if pool.design.unseen is None or not isinstance(fitted, MapRecalibrator):
+    if pool.designs[0].unseen is None or not isinstance(fitted, MapRecalibrator):
         return fitted
     pit = served_pit(pool, seed=seed, spread=fitted.spread)
     return fitted.fit_pit(pit, spread=fitted.spread)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,13 @@ from sklearn.utils import check_X_y
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from calibrant._checks import ArrayLike, InputError, find_part
+from calibrant._checks import ArrayLike, InputError, UnsupportedError, find_part
+from calibrant._distributed import (
+    fingerprint_of,
+    join_team,
+    local_device,
+    plain,
+)
 from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored, Rounded
@@ -30,7 +36,7 @@ from calibrant.estimators.base import (
     read_table,
     seed_from,
 )
-from calibrant.estimators.families import Blend, BoostedTrees, Designs, fit_trees
+from calibrant.estimators.families import Blend, Clones, Family, fit_clones, fit_trees
 from calibrant.estimators.folds import (
     Blocks,
     Column,
@@ -39,25 +45,36 @@ from calibrant.estimators.folds import (
     warn_of_order,
 )
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
-from calibrant.estimators.pool import fit_map, fresh_recalibrator
-from calibrant.estimators.strength import StrengthPath, Trained, sweep
+from calibrant.estimators.pool import Pool, fit_map, fresh_recalibrator
 from calibrant.learners import HEADS, NETWORKS
+from calibrant.metrics.calibration import calibration_error
+from calibrant.metrics.floors import noise_floor
 from calibrant.metrics.pit import detect_grid
 from calibrant.scores import Score
 from calibrant.storage import write_folder
-from calibrant.training import History, InterruptedWarning, Recipe
-from calibrant.training.distributed import (
-    fingerprint_of,
-    join_team,
-    local_device,
-    plain,
-)
+from calibrant.training import DivergedError, History, InterruptedWarning, Recipe
 from calibrant.transforms import TRANSFORMS
 
-__all__ = ["OPTIONS", "CalibratedRegressor", "Fitted", "training_device"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "OPTIONS",
+    "CalibratedRegressor",
+    "Fitted",
+    "StrengthPath",
+    "choose_strength",
+    "measures",
+    "sweep",
+    "training_device",
+]
 
 Array = npt.NDArray[np.float64]
 Callbacks = Sequence[Callable[..., bool | None]]
+#: Whether a setting fits, and what it must do.
+Rule = tuple[Callable[[Any], bool], str]
+#: Members of one strength, their curves, and their pools for rows they had not seen.
+Trained = tuple[Networks, list[History], Pool]
 
 #: Settings that are rarely changed, and their defaults.
 OPTIONS: Mapping[str, Any] = {
@@ -72,21 +89,25 @@ OPTIONS: Mapping[str, Any] = {
     "sort": None,
     "conditional": (),
     "adversarial": 0.0,
-    "held_out_share": 0.2,
-    "validation_share": 0.1,
+    "held_out_share": "auto",
+    "validation_share": "auto",
     "round_targets": True,
     "optimizer": "adam",
     "schedule": "cosine",
     "gradient_clip": 10.0,
 }
-# A slip of the finger in members or folds must not fill the memory.
-_WHOLE = {"members": (1, 10_000), "folds": (2, 10_000), "bins": (0, 1024)}
-_CHOICES = {
-    "distribution": ("pooled", "mixture", "moment_matched"),
-    "strength_rule": ("crps", "nll"),
-    "regularize_on": ("train", "held_out"),
-    "recalibrate_on": ("auto", "out_of_fold", "held_out", "train", None),
+# What "auto" is, for few and for many rows.
+_BY_SIZE: Mapping[str, tuple[Any, Any]] = {
+    "members": (4, 6),
+    "hidden": ((64, 64), (128, 128)),
+    "head": ("gaussian", "gaussian_mixture"),
+    "recalibrate_on": ("out_of_fold", "held_out"),
 }
+# Epochs of patience where all rows judge, and where a few of each member's rows do.
+_FOLDED_PATIENCE, _OWN_PATIENCE = 15, 30
+# Of "auto" shares: the largest, and the rows beyond which they fall: those of the map
+# to a tenth, those of early stopping as far as it takes.
+_HELD_OUT, _MAPPED, _VALIDATION, _JUDGED = 0.2, 2_000, 0.1, 2_000
 # Up to so many rows each has a pool of unseen members; from so many on a map may have
 # as many knots as it wants.
 _MOST_FOLDED, _FEWEST_SMOOTH = 20_000, 300
@@ -98,6 +119,111 @@ _FEWEST_NEW = 20
 _MOST_STEPS = 20
 # Of boosted trees: folds at most, and rows that they need.
 _TREE_FOLDS, _FEWEST_GROWN = 5, 100
+
+
+@dataclass(frozen=True, eq=False)
+class StrengthPath:
+    """Out-of-sample measures along a grid of ``k`` strengths, and the chosen one.
+
+    The chosen strength has the smallest calibration error among those that score
+    hardly worse than the best: CRPS at most 1.05 times, or NLL at most 0.05 nats above.
+    Its error here is optimistic, because it is the smallest of several noisy numbers:
+    measure the fitted model on rows of its own.
+    """
+
+    #: The grid, shape ``(k,)``.
+    strengths: Array
+    #: Sum over 20 levels of squared gaps, of distributions before recalibration, on
+    #: rows that the members had not seen, ``(k,)``; NaN where training diverged.
+    calibration_error: Array
+    #: What a perfectly calibrated model shows on as many rows.
+    noise_floor: float
+    #: Mean scores of the same distributions, ``(k,)``.
+    crps: Array
+    nll: Array
+    #: Which strengths are within the budget, ``(k,)``.
+    allowed: npt.NDArray[np.bool_]
+    #: The strength of the model.
+    chosen: float
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """One row for each strength."""
+        import pandas as pd
+
+        columns = ("calibration_error", "crps", "nll", "allowed")
+        frame = pd.DataFrame({name: getattr(self, name) for name in columns})
+        frame["chosen"] = self.strengths == self.chosen
+        return frame.set_index(pd.Index(self.strengths, name="strength"))
+
+
+def choose_strength(
+    strengths: Array,
+    calibration_error: Array,
+    crps: Array,
+    nll: Array,
+    *,
+    noise_floor: float,
+    rule: str = "crps",
+) -> StrengthPath:
+    """Take the smallest calibration error among strengths within the budget."""
+    score = crps if rule == "crps" else nll
+    # NaN, of a training that diverged, is worse than anything.
+    known = ~np.isnan(score) & ~np.isnan(calibration_error)
+    best = np.where(known, score, np.inf).min()
+    allowed = known & (score <= (1.05 * best if rule == "crps" else best + 0.05))
+    chosen = float(strengths[np.where(allowed, calibration_error, np.inf).argmin()])
+    return StrengthPath(
+        strengths, calibration_error, noise_floor, crps, nll, allowed, chosen
+    )
+
+
+def sweep(
+    strengths: Sequence[float], train: Callable[[float], Trained], *, rule: str
+) -> tuple[Trained, StrengthPath]:
+    """Train with each strength of an ascending grid and choose one by rule.
+
+    All start from the same weights and see the same batches. A strength whose training
+    diverges is not chosen. A training that is interrupted by hand is the last.
+    """
+    found: list[tuple[float, ...]] = []
+    kept: dict[float, Trained] = {}
+    failure: DivergedError | None = None
+    path: StrengthPath | None = None
+    for strength in strengths:
+        try:
+            trained = train(strength)
+        except DivergedError as error:
+            failure = error
+            found.append((strength, np.nan, np.nan, np.nan))
+            continue
+        _, histories, pool = kept[strength] = trained
+        found.append((strength, *measures(pool)))
+        floor = noise_floor(n=len(pool.y)).expectation
+        path = choose_strength(*np.array(found).T, noise_floor=floor, rule=rule)
+        # A better score later can only shut strengths out: keep all that are allowed.
+        allowed = path.strengths[path.allowed].tolist()
+        kept = {key: value for key, value in kept.items() if key in allowed}
+        if any(history.interrupted for history in histories):
+            break
+    if path is None or not kept:
+        raise failure or InputError(
+            f'the {rule} of no strength is a number. Use strength_rule="nll" for '
+            "distributions without a mean."
+        )
+    measured = np.array(found).T  # with those that diverged last
+    path = choose_strength(*measured, noise_floor=path.noise_floor, rule=rule)
+    return kept[path.chosen], path
+
+
+def measures(pool: Pool) -> tuple[float, float, float]:
+    """Calibration error, mean CRPS and mean NLL of the pools of unseen members."""
+    predictive = pool.distribution()
+    try:
+        crps = float(predictive.crps(pool.y).mean())
+    except UnsupportedError:  # a distribution without a mean: the rule can be "nll"
+        crps = np.nan
+    nll = float(-predictive.log_prob(pool.y).mean())
+    return calibration_error(pool.pit(0)), crps, nll
 
 
 @dataclass(frozen=True)
@@ -135,9 +261,10 @@ class CalibratedRegressor(DistributionRegressor):
     ----------
     learners
         Families of members: ``"network"``, ``"boosting"`` (trees that LightGBM grows,
-        with a mean and a spread), or both. Trees join from 100 rows on, with the
-        normal head (so by default up to 20,000 rows) and ``distribution="pooled"``,
-        where a map has unseen rows.
+        with a mean and a spread), and any regressors of scikit-learn's kind, whose
+        clones predict as in ``recalibrate`` (such a model cannot be saved). All but
+        networks join from 100 rows on, with the normal head (so by default up to
+        20,000 rows) and ``distribution="pooled"``, where a map has unseen rows.
     network
         ``"deep_ensemble"``, ``"mc_dropout"``, or a function of the number of features
         that makes a new ``nn.Module``: it turns standardized features ``(n, d)`` into a
@@ -145,13 +272,13 @@ class CalibratedRegressor(DistributionRegressor):
     members
         Networks of the ensemble; with ``"out_of_fold"`` those that have not seen a row,
         so that ``members * folds`` are trained. As many tree models have not seen it.
+        ``"auto"``: 4 up to 20,000 rows, 6 beyond.
     hidden
         Units of each hidden layer. ``"auto"``: (64, 64) up to 20,000 rows, (128, 128)
         beyond.
     head
         A name from ``HEADS``, or an object: the family of each member's distribution.
-        ``"auto"``: ``"gaussian"`` up to 20,000 rows. More rows can tell several modes
-        apart, so beyond it is ``"gaussian_mixture"``.
+        ``"auto"``: ``"gaussian"`` up to 20,000 rows, ``"gaussian_mixture"`` beyond.
     bins
         Of a piecewise-linear encoding that the first layer sees beside each feature, at
         most 1024 for all of them; 0 for none.
@@ -174,9 +301,9 @@ class CalibratedRegressor(DistributionRegressor):
     strength
         Of the regularizer (for trees always the cumulative KL, and 0 for one below 0);
         ``regularizer="pit_entropy", strength=-1`` is quantile recalibration training.
-        ``"auto"`` is the one with the smallest calibration error
-        on unseen rows, among those of ``strength_grid`` whose CRPS there is at most
-        1.05 times the best. The sweep is kept in ``strength_path_``.
+        ``"auto"`` is the one with the smallest calibration error on unseen rows, among
+        those of ``strength_grid`` whose CRPS there is at most 1.05 times the best. The
+        sweep is kept in ``strength_path_``.
     recalibrator
         A name from ``RECALIBRATORS``, or an unfitted object; None for none. ``"auto"``
         is ``"beta"`` for fewer than 300 calibration rows and ``"smooth"`` for more.
@@ -198,16 +325,15 @@ class CalibratedRegressor(DistributionRegressor):
     patience
         Epochs without improvement before training ends: with ``"out_of_fold"`` of the
         pools' CRPS, and all members get the weights of its best epoch back; otherwise
-        of the score of each member's own held-out rows. None for no early stopping.
+        of the score of each member's own held-out rows. ``"auto"`` is 15 for pools and
+        30 otherwise; None for no early stopping.
     device
         ``"auto"``: a CUDA device if there is one. Otherwise a name of torch.
     distributed
-        Train with all processes that ``torchrun`` has started, each with its part of
-        every batch. All call ``fit`` with the same rows and get the same model, that of
-        one process to rounding, but for dropout masks and batch normalization of your
-        own modules. The first one's seed counts; it alone shows progress and calls
-        callbacks. If one ends or hangs, the others raise ``LostRankError``. Networks
-        are trained alone, without trees.
+        Train networks (trees are left out) with all processes that ``torchrun`` has
+        started, each with its part of every batch. All call ``fit`` with the same rows
+        and get the same model. The first one's seed counts; it alone shows progress and
+        calls callbacks. If one ends or hangs, the others raise ``LostRankError``.
     random_state
         With the same number the same model, bit for bit on the same machine.
     options
@@ -219,8 +345,8 @@ class CalibratedRegressor(DistributionRegressor):
         - ``dropout`` (0.1), ``passes`` (20): of ``"mc_dropout"``, the share of units
           left out, and passes in prediction;
         - ``clip_features`` (True): show the networks no feature beyond the range of the
-          training by more than that range, in which a few cells beyond any reason, as
-          1e12 among numbers of order 1, do not count;
+          training by more than that range, wild cells (1e12 among numbers of order 1)
+          not counted;
         - ``strength_grid`` (0, 1, 2, 5, 10, 20, 50), ``strength_rule`` ("crps"): of
           ``strength="auto"``; with ``"nll"``, NLL at most 0.05 nats above the best;
         - ``regularize_on`` ("train"): the rows whose PIT values the regularizer sees;
@@ -232,9 +358,11 @@ class CalibratedRegressor(DistributionRegressor):
           instead of the spread alone; a head without a location needs it;
         - ``sort`` (None), ``conditional`` (()), ``adversarial`` (0.0), ``optimizer``
           ("adam"), ``schedule`` ("cosine"), ``gradient_clip`` (10.0): see ``Recipe``;
-        - ``held_out_share`` (0.2): share of rows that ``"held_out"`` keeps for the map;
-        - ``validation_share`` (0.1): share of each member's rows that early stopping
-          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``;
+        - ``held_out_share`` ("auto"): share of rows that ``"held_out"`` keeps for the
+          map; by itself a tenth of them and 2,000 more, at most a fifth;
+        - ``validation_share`` ("auto"): share of each member's rows that early stopping
+          looks at without ``"out_of_fold"``, and ``regularize_on="held_out"``; by
+          itself 2,000 rows, at most a tenth;
         - ``round_targets`` (True): round the distribution of a target that takes at
           most 21 evenly spaced values, as ratings and small counts do (``Rounded``).
 
@@ -258,15 +386,13 @@ class CalibratedRegressor(DistributionRegressor):
     conformal prediction: if rows are exchangeable and PIT values do not tie, a central
     interval of coverage c covers a new target with probability c, up to
     :math:`2 / (m + 1)` for m held-out rows, on average over rows, not for each x. The
-    pool of ``"out_of_fold"`` has no such guarantee: a row's pool and the pool that is
-    served differ in size, and the correction for it is an extrapolation. Its coverage
-    is measured, see the manual.
+    pool of ``"out_of_fold"`` has no such guarantee, because the correction for its size
+    is an extrapolation. Its coverage is measured, see the manual.
 
     Rules that keep it honest: rows with equal features share a fold; scaling of the
     targets uses a member's own rows only; groups are never cut; with time, folds are
     stretches of time. All rows together choose the number of epochs, the edges of the
-    bins (from features alone) and a power of a target transform: numbers that many rows
-    share.
+    bins (from features alone) and a power of a target transform.
 
     References
     ----------
@@ -289,7 +415,7 @@ class CalibratedRegressor(DistributionRegressor):
         *,
         learners: Sequence[str] = ("network", "boosting"),
         network: str | Callable[[int], nn.Module] = "deep_ensemble",
-        members: int = 4,
+        members: int | Literal["auto"] = "auto",
         hidden: Sequence[int] | Literal["auto"] = "auto",
         head: str | Head = "auto",
         bins: int = 16,
@@ -306,7 +432,7 @@ class CalibratedRegressor(DistributionRegressor):
         batch_size: int | Literal["auto"] = "auto",
         learning_rate: float = 5e-3,
         weight_decay: float = 0.0,
-        patience: int | None = 30,
+        patience: int | Literal["auto"] | None = "auto",
         device: str = "auto",
         distributed: bool = False,
         random_state: int | np.random.RandomState | None = None,
@@ -343,7 +469,7 @@ class CalibratedRegressor(DistributionRegressor):
         network: Literal["mc_dropout", "deep_ensemble"] = "mc_dropout",
         *,
         strength: float = 20.0,
-        **changes: Any,  # noqa: ANN401  (any other setting)
+        **changes: Any,  # noqa: ANN401
     ) -> Self:
         """Make the models of the paper, exactly as its protocol says.
 
@@ -462,97 +588,98 @@ class CalibratedRegressor(DistributionRegressor):
         table = read_table(
             self, X, y, sample_weight=sample_weight, groups=groups, time=time
         )
-        seed = seed_from(self.random_state)
+        seed, rows = seed_from(self.random_state), len(table.y)
         if self.distributed:
             seed = _common_seed(self, table, seed)
-        strategy = self._strategy(len(table.y))
+        strategy = self._strategy(rows)
         apart = settings["regularize_on"] == "held_out" and self.strength != 0
         design = self._design(table, strategy, seed, apart=apart)
-        architecture = self.architecture(len(table.y))
-        transform, cut = architecture.fitted_transform(table.y), table.bounds
-        cut = None if table.on_bounds else cut
+        architecture = self.architecture(rows)
+        transform = architecture.fitted_transform(table.y)
+        cut = None if table.on_bounds else table.bounds
 
-        def targets(table: Table) -> Array:
+        def targets(y: Array) -> Array:
             if transform is None:
-                return table.y
-            moved: Array = transform.forward(torch.from_numpy(table.y)).numpy()
+                return y
+            moved: Array = transform.forward(torch.from_numpy(y)).numpy()
             return moved
 
-        def blend(*families: Networks | BoostedTrees) -> Blend:
+        def blend(*families: Family) -> Blend:
             return Blend(families, self.distribution, transform, cut)
 
         def train(strength: float, table: Table, design: Design) -> Trained:
-            most = max(len(rows) for rows in design.rows)
+            most = max(map(len, design.rows))
             members, histories = fit_networks(
                 table,
                 design,
                 architecture,
-                self.recipe(strength, most),
+                self.recipe(strength, most, folded=design.unseen is not None),
                 seed=seed,
-                validation_share=settings["validation_share"],
+                validation_share=self._validation_share(most),
                 device=training_device(self),
-                targets=targets(table),
+                targets=targets(table.y),
                 distributed=self.distributed,
                 callbacks=callbacks,
                 progress=progress,
                 title=f"strength {strength:g}",
             )
-            pool = blend(members).pool(table.x, table.y, [design], grid=table.grid)
-            return members, histories, pool
+            return members, histories, blend(members).pool(table, [design])
 
-        families: list[Networks | BoostedTrees] = []
+        families: list[Family] = []
         designs: list[Design] = []
         histories: list[History] = []
         strength = 0.0 if self.strength == "auto" else float(self.strength)
-        path = None
+        path, rival = None, None
         learners = self._learners(table, design)
         if "network" in learners:
             trained, strength, path = self._chosen(table, design, train, seed)
-            networks, histories, _ = trained
+            networks, histories, seen = trained
             families, designs = [networks], [design]
+            if "boosting" in learners:  # what their trees must improve on
+                unseen = design.weights(tuple(range(design.pool_size)))
+                rival = blend(networks).pools(seen.members, [unseen])[0]
             if any(history.interrupted and not history.loss for history in histories):
                 raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
-        if "boosting" in learners and not interrupted:
+        moved = replace(table, y=targets(table.y))
+        others = [name for name in learners if name != "network"]
+        if others and not interrupted:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # said of the networks'
                 own = self._design(table, strategy, seed, min(self.folds, _TREE_FOLDS))
             try:
-                trees = fit_trees(
-                    table.x,
-                    targets(table),
-                    table.weights,
-                    own,
-                    strength=0.0 if apart else max(strength, 0.0),
-                    seed=seed,
-                    progress=progress,
-                )
+                for name in others:
+                    found = (
+                        fit_trees(
+                            table.x,
+                            moved.y,
+                            table.weights,
+                            own,
+                            strength=0.0 if apart else max(strength, 0.0),
+                            seed=seed,
+                            rival=rival,
+                            progress=progress,
+                        )
+                        if name == "boosting"
+                        else fit_clones(name, moved, own)
+                    )
+                    if found is not None:
+                        families, designs = [*families, found], [*designs, own]
             except KeyboardInterrupt:
-                if not families:
+                if not histories:
                     raise
                 interrupted = histories[-1].interrupted = True
                 warnings.warn(
-                    "training was interrupted while trees were grown; the networks "
-                    "alone are kept.",
+                    "training was interrupted after the networks; what was finished is "
+                    "kept.",
                     InterruptedWarning,
                     stacklevel=2,
                 )
-            else:
-                families, designs = [*families, trees], [*designs, own]
         members = blend(*families)
-        pool = members.pool(
-            table.x,
-            table.y,
-            designs,
-            grid=table.grid,
-            targets=targets(table),
-            weights=table.weights,
-        )
+        pool = members.pool(table, designs, targets=moved.y)
         chosen = self._recalibrator(len(design.calibration))
         recalibrator = fit_map(pool, chosen, seed=seed)
-        self.plan_ = _plan(
-            members, pool.design, chosen if recalibrator is not None else None
-        )
+        self.plan_ = _plan(members, pool, None if recalibrator is None else chosen)
         if design.unseen is not None and table.blocks.time is None:
             warn_of_order(pool.pit(0), table.blocks.labels)
         self.strength_, self.history_ = strength, histories
@@ -565,17 +692,16 @@ class CalibratedRegressor(DistributionRegressor):
             bounds=table.bounds if table.on_bounds else None,
             values=_few_values(table) if settings["round_targets"] else None,
         )
-        rows = len(table.y)
-        chosen_by_size = {"hidden": self._hidden(rows), "head": self._head(rows)}
-        self.fitted_parameters_ = settings | chosen_by_size
+        by_size = {n: self._by_size(n, rows) for n in ("members", "hidden", "head")}
+        self.fitted_parameters_ = settings | by_size
         if interrupted:
             raise KeyboardInterrupt  # who goes on must know that it is half trained
         return self
 
     def _learners(self, table: Table, design: Design) -> tuple[str, ...]:
-        """Return the families to train: trees need rows to be weighed by."""
+        """Return the families to train: all but networks need rows to be weighed by."""
         asked = tuple(self.learners)
-        if "boosting" not in asked:
+        if asked == ("network",):
             return asked
         learned = np.isin(design.calibration, design.rows[0]).any()
         reasons = {
@@ -585,12 +711,14 @@ class CalibratedRegressor(DistributionRegressor):
                 not len(design.calibration) or (design.unseen is None and learned)
             ),
             "they predict normal distributions, and head or distribution ask for "
-            "others": self._head(len(table.y)) != "gaussian"
+            "others": self._by_size("head", len(table.y)) != "gaussian"
             or self.distribution != "pooled",
             "distributed=True trains networks alone": self.distributed,
         }
         reason = next((text for text, holds in reasons.items() if holds), "")
-        if not reason:
+        if reason:
+            asked = tuple(name for name in asked if name == "network")
+        elif "boosting" in asked:
             try:
                 import lightgbm  # noqa: F401
             except (ImportError, OSError) as error:
@@ -600,11 +728,12 @@ class CalibratedRegressor(DistributionRegressor):
                 )
                 message = f"boosted trees are left out: {reason}."
                 warnings.warn(message, UserWarning, stacklevel=3)
-        if reason and "network" not in asked:
+                asked = tuple(name for name in asked if name != "boosting")
+        if not asked:
             raise InputError(
-                f'learners={asked} cannot be trained: {reason}. Add "network".'
+                f'learners={self.learners} cannot be trained: {reason}. Add "network".'
             )
-        return ("network",) if reason else asked
+        return asked
 
     def _chosen(
         self,
@@ -691,7 +820,7 @@ class CalibratedRegressor(DistributionRegressor):
         table = Table(x, target, Blocks(rows), grid=detect_grid(target))
         members = self.model_.members
         designs = [Design((rows[:0],) * len(own), rows) for own in members.families]
-        pool = replace(members).pool(table.x, table.y, designs, grid=table.grid)
+        pool = replace(members).pool(table, designs)
         learned = fit_map(
             pool, result._recalibrator(len(rows)), seed=seed_from(self.random_state)
         )
@@ -709,14 +838,9 @@ class CalibratedRegressor(DistributionRegressor):
         Parameters
         ----------
         folder
-            Where; it must not exist yet.
+            Where; it must not exist yet. It is returned.
         overwrite
             Replace a model that is there.
-
-        Returns
-        -------
-        Path
-            The folder.
         """
         from calibrant.estimators.persistence import described
 
@@ -733,49 +857,11 @@ class CalibratedRegressor(DistributionRegressor):
     def check_settings(self) -> dict[str, Any]:
         """Refuse settings that cannot work, before anything is trained; return them."""
         settings = self.settings()
-        rules: dict[str, tuple[Any, str]] = {}  # whether it fits, and what it must do
-        for name, (low, high) in _WHOLE.items():
-            whole = isinstance(settings[name], Integral)
-            fits = whole and low <= int(settings[name]) <= high
-            rules[name] = fits, f"be a whole number from {low} to {high}"
-        for name, choices in _CHOICES.items():
-            names = ", ".join(f'"{choice}"' for choice in choices if choice)
-            rules[name] = settings[name] in choices, f"be one of {names}"
-        for name in ("held_out_share", "validation_share"):
-            rules[name] = 0 < settings[name] < 1, "lie strictly between 0 and 1"
-        strength, grid = self.strength, settings["strength_grid"]
-        lost = str(self.device).startswith("cuda") and not torch.cuda.is_available()
-        blind = self.loss in ("squared_error", "absolute_error")
-        headed = isinstance(self.head, str) or callable(self.head)
-        learners: Any = self.learners  # a type is a promise that callers may break
-        named = isinstance(learners, tuple | list) and len(learners) > 0
-        rules |= {
-            "learners": (
-                named and set(learners) <= {"network", "boosting"},
-                'be a list of "network" and "boosting"',
-            ),
-            "hidden": (
-                _is_auto(self.hidden) or _is_list(self.hidden, Integral),
-                'be whole numbers, as (64,), or "auto"',
-            ),
-            "strength": (
-                strength == "auto" or isinstance(strength, Real),
-                'be a number or "auto"',
-            ),
-            "strength_grid": (_is_list(grid, Real), "be a list of numbers"),
-            "loss": (not blind, 'look at the spread, as "nll" and "crps" do'),
-            "network": (
-                not isinstance(self.network, nn.Module),
-                "be a name or a function of the number of features that makes a module",
-            ),
-            "head": (headed, "be a name or a head"),
-            "device": (not lost, 'be "auto" or "cpu" where torch finds no CUDA'),
-        }
-        for name, (fits, rule) in rules.items():
-            if not fits:
+        for name, (fits, rule) in _RULES.items():
+            if not fits(settings[name]):
                 raise InputError(f"{name} must {rule}, got {settings[name]!r:.60}.")
         find_part(self.network, NETWORKS, name="network")
-        find_part(self._head(0), HEADS, name="head")
+        find_part(self._by_size("head", 0), HEADS, name="head")
         find_part(self.target_transform, TRANSFORMS, name="target_transform")
         if self.recalibrator is not None:
             fresh_recalibrator(self._recalibrator(0))
@@ -783,9 +869,7 @@ class CalibratedRegressor(DistributionRegressor):
 
     def _strategy(self, rows: int) -> str | None:
         """Return ``recalibrate_on``; without a map, no rows are held out for one."""
-        given = self.recalibrate_on
-        if given == "auto":
-            given = "out_of_fold" if rows <= _MOST_FOLDED else "held_out"
+        given: str | None = self._by_size("recalibrate_on", rows)
         needless = self.recalibrator is None and given == "held_out"
         return None if needless else given
 
@@ -799,47 +883,50 @@ class CalibratedRegressor(DistributionRegressor):
         apart: bool = False,
     ) -> Design:
         """Decide who learns from which rows; the regularizer may have rows apart."""
-        settings = self.settings()
+        rows = len(table.y)
         return design_for(
             strategy,
             table.blocks,
-            members=self.members,
+            members=self._by_size("members", rows),
             folds=folds or self.folds,
-            share=settings["held_out_share"],
-            regularized_share=settings["validation_share"] if apart else None,
+            share=self._held_out_share(rows),
+            regularized_share=self._validation_share(rows) if apart else None,
             random=np.random.default_rng(seed),
         )
 
     def _recalibrator(self, rows: int) -> Any:  # noqa: ANN401
         """Return the recalibrator for so many calibration rows."""
-        if _is_auto(self.recalibrator):
-            return "beta" if rows < _FEWEST_SMOOTH else "smooth"
-        return self.recalibrator
+        few = "beta" if rows < _FEWEST_SMOOTH else "smooth"
+        return few if _is_auto(self.recalibrator) else self.recalibrator
 
-    def _head(self, rows: int) -> Any:  # noqa: ANN401
-        """Return the head for so many rows."""
-        if _is_auto(self.head):
-            return "gaussian" if rows <= _MOST_FOLDED else "gaussian_mixture"
-        return self.head
+    def _by_size(self, name: str, rows: int) -> Any:  # noqa: ANN401
+        """Return a setting for so many rows."""
+        value = getattr(self, name)
+        return _BY_SIZE[name][rows > _MOST_FOLDED] if _is_auto(value) else value
 
-    def _hidden(self, rows: int) -> tuple[int, ...]:
-        """Return the hidden layers for so many rows."""
-        if isinstance(self.hidden, str):
-            return (64, 64) if rows <= _MOST_FOLDED else (128, 128)
-        return tuple(self.hidden)
+    def _held_out_share(self, rows: int) -> float:
+        """Return the share of so many rows that is held out for the map."""
+        given = self.settings()["held_out_share"]
+        automatic = min(_HELD_OUT, _HELD_OUT / 2 + _MAPPED / rows)
+        return automatic if _is_auto(given) else float(given)
+
+    def _validation_share(self, rows: int) -> float:
+        """Return the share of a member's rows, so many, that early stopping sees."""
+        given = self.settings()["validation_share"]
+        return min(_VALIDATION, _JUDGED / rows) if _is_auto(given) else float(given)
 
     def architecture(self, rows: int = 0) -> Architecture:
         """Return what is trained, on a table of so many rows."""
         settings = self.settings()
         options: dict[str, Any] = {}
         if isinstance(self.network, str):
-            options["hidden"] = self._hidden(rows)
+            options["hidden"] = tuple(self._by_size("hidden", rows))
         if self.network == "mc_dropout":
             options |= {name: settings[name] for name in ("dropout", "passes")}
         return Architecture(
             self.network,
             options,
-            head=self._head(rows),
+            head=self._by_size("head", rows),
             floor=settings["spread_floor"],
             distribution=self.distribution,
             transform=self.target_transform,
@@ -847,8 +934,11 @@ class CalibratedRegressor(DistributionRegressor):
             bins=int(self.bins),
         )
 
-    def recipe(self, strength: float, rows: int) -> Recipe:
-        """Return how it is trained, on so many rows for each member."""
+    def recipe(self, strength: float, rows: int, *, folded: bool = False) -> Recipe:
+        """Return how it is trained, on so many rows for each member.
+
+        With ``folded`` early stopping looks at the pools of all rows.
+        """
         settings = self.settings()
         size, epochs = self.batch_size, self.epochs
         if size == "auto":  # a power of 2 that makes 32 steps or more of an epoch
@@ -857,30 +947,122 @@ class CalibratedRegressor(DistributionRegressor):
             epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _MOST_PASSED // rows))
         own = {"score": self.loss, "strength": strength}
         own |= {"batch_size": size, "epochs": epochs}
-        shared = {name: settings[name] for name in Recipe.names() if name in settings}
+        if self.patience == "auto":
+            judged = folded and isinstance(self.network, str)
+            own["patience"] = _FOLDED_PATIENCE if judged else _OWN_PATIENCE
+        names = settings.keys() & Recipe.__dataclass_fields__.keys()
+        shared = {name: settings[name] for name in names}
         return Recipe(**(shared | own))
 
 
-def _plan(members: Blend, designs: Designs, recalibrator: Any) -> str:  # noqa: ANN401
+def _is_auto(value: Any) -> bool:  # noqa: ANN401
+    """Whether this is left to the estimator; arrays are no text."""
+    return isinstance(value, str) and value == "auto"
+
+
+def _is_learner(value: Any) -> bool:  # noqa: ANN401
+    """Whether this is the name of a family, or a regressor of scikit-learn's kind."""
+    if isinstance(value, str):
+        return value in ("network", "boosting")
+    return not isinstance(value, type) and hasattr(value, "predict")
+
+
+def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
+    """Whether these are one number of a kind or more."""
+    if isinstance(values, str | Real) or len(values) == 0:
+        return False
+    return all(isinstance(value, kind) for value in values)
+
+
+def _whole(low: int, high: int, *, auto: bool = False) -> Rule:
+    """Make the rule of a whole number."""
+
+    def fits(value: Any) -> bool:  # noqa: ANN401
+        whole = isinstance(value, Integral) and low <= int(value) <= high
+        return whole or (auto and _is_auto(value))
+
+    return fits, f"be a whole number from {low} to {high}"
+
+
+def _one_of(*choices: str | None) -> Rule:
+    names = ", ".join(f'"{choice}"' for choice in choices if choice)
+    return lambda value: value in choices, f"be one of {names}"
+
+
+_SHARE: Rule = (
+    lambda value: _is_auto(value) or (isinstance(value, Real) and 0 < float(value) < 1),
+    "lie strictly between 0 and 1",
+)
+# For each setting whether a value fits, and what it must do. A slip of the finger in
+# members or folds must not fill the memory.
+_RULES: Mapping[str, Rule] = {
+    "members": _whole(1, 10_000, auto=True),
+    "folds": _whole(2, 10_000),
+    "bins": _whole(0, 1024),
+    "distribution": _one_of("pooled", "mixture", "moment_matched"),
+    "strength_rule": _one_of("crps", "nll"),
+    "regularize_on": _one_of("train", "held_out"),
+    "recalibrate_on": _one_of("auto", "out_of_fold", "held_out", "train", None),
+    "held_out_share": _SHARE,
+    "validation_share": _SHARE,
+    "learners": (
+        lambda value: (
+            isinstance(value, tuple | list)
+            and len(value) > 0
+            and all(map(_is_learner, value))
+        ),
+        'be a list of "network", "boosting" and regressors',
+    ),
+    "hidden": (
+        lambda value: _is_auto(value) or _is_list(value, Integral),
+        'be whole numbers, as (64,), or "auto"',
+    ),
+    "strength": (
+        lambda value: value == "auto" or isinstance(value, Real),
+        'be a number or "auto"',
+    ),
+    "strength_grid": (lambda value: _is_list(value, Real), "be a list of numbers"),
+    "loss": (
+        lambda value: value not in ("squared_error", "absolute_error"),
+        'look at the spread, as "nll" and "crps" do',
+    ),
+    "network": (
+        lambda value: not isinstance(value, nn.Module),
+        "be a name or a function of the number of features that makes a module",
+    ),
+    "head": (
+        lambda value: isinstance(value, str) or callable(value),
+        "be a name or a head",
+    ),
+    "device": (
+        lambda value: not str(value).startswith("cuda") or torch.cuda.is_available(),
+        'be "auto" or "cpu" where torch finds no CUDA',
+    ),
+}
+
+
+def _plan(members: Blend, pool: Pool, recalibrator: Any) -> str:  # noqa: ANN401
     """Say what was trained and what the map learned from."""
-    names = []
+    names, design = [], pool.designs[0]
     for family, share in zip(members.families, members.shares, strict=True):
         kind = "network" if isinstance(family, Networks) else "boosted-tree model"
-        name = f"{len(family):,} {kind}{'s' if len(family) > 1 else ''}"
+        kind = f"clone of {family.name}" if isinstance(family, Clones) else kind
+        plural = kind.replace("clone", "clones") if " of " in kind else f"{kind}s"
+        name = f"{len(family):,} {plural if len(family) > 1 else kind}"
         if isinstance(family, Networks) and family.architecture.head != "gaussian":
             name += f" (head {family.architecture.head})"
         names.append(f"{name} (weight {share:g})" if share < 1 else name)
     trained, kind = " and ".join(names), "that were held out"
-    if designs.unseen is not None:
+    if design.unseen is not None:
         of_each = " of each" if len(names) > 1 else ""
-        trained += f", {designs.pool_size}{of_each} for each row that have not seen it"
+        trained += f", {design.pool_size}{of_each} for each row that have not seen it"
         kind = "out of fold"
-    elif np.isin(designs.calibration, designs.families[0].rows[0]).any():
+    elif np.isin(design.calibration, design.rows[0]).any():
         kind = "that they learned from too"
     if recalibrator is None:
         return f"{trained}; no map."
     name = recalibrator if isinstance(recalibrator, str) else "your own"
-    return f"{trained}; map {name}, from {len(designs.calibration):,} rows {kind}."
+    return f"{trained}; map {name}, from {len(design.calibration):,} rows {kind}."
 
 
 def _few_values(table: Table) -> tuple[float, ...] | None:
@@ -895,23 +1077,12 @@ def _few_values(table: Table) -> tuple[float, ...] | None:
     values = low + grid.step * np.arange(-more, count + more + 1)
     least, most = table.bounds or (-np.inf, np.inf)
     # What was never negative, or piles up at an end, goes no further.
-    least = max(least, low if grid.lower_cap is not None else least)
-    least = max(least, min(low, 0.0) if low >= 0 else least)
-    most = min(most, high if grid.upper_cap is not None else most)
+    if low >= 0 or grid.lower_cap is not None:
+        least = max(least, low if grid.lower_cap is not None else 0.0)
+    if grid.upper_cap is not None:
+        most = min(most, high)
     kept = values[(values >= least - 1e-9) & (values <= most + 1e-9)]
     return tuple(kept.tolist())
-
-
-def _is_auto(value: Any) -> bool:  # noqa: ANN401
-    """Whether this is left to the estimator; arrays are no text."""
-    return isinstance(value, str) and value == "auto"
-
-
-def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
-    """Whether these are one number of a kind or more."""
-    if isinstance(values, str | Real) or len(values) == 0:
-        return False
-    return all(isinstance(value, kind) for value in values)
 
 
 def training_device(model: CalibratedRegressor) -> str:

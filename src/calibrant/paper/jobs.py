@@ -306,13 +306,14 @@ def fit_side_by_side(
     rate the model of fewer epochs is that of more epochs, looked at earlier, so one
     training gives the models after each of the epochs.
     """
+    copies = int(model.members)
     found: dict[int, nn.Module] = {}
 
     def look(state: EpochState) -> None:
         if state.epoch in epochs:
             found[state.epoch] = copy.deepcopy(state.network)
 
-    own = tuple(part for part in rows for _ in range(model.members))
+    own = tuple(part for part in rows for _ in range(copies))
     recipe = model.recipe(float(model.strength), len(rows[0]))
     members, histories = fit_networks(
         Table(data.x, data.y, Blocks(np.arange(len(data.y)))),
@@ -328,7 +329,7 @@ def fit_side_by_side(
         raise KeyboardInterrupt  # a model that is half trained is none of these
     found[max(epochs)] = members.networks[0]
     return {
-        epoch: SideBySide(replace(members, networks=[network]), model.members)
+        epoch: SideBySide(replace(members, networks=[network]), copies)
         for epoch, network in found.items()
     }
 

@@ -30,10 +30,9 @@ from calibrant.distributions import (
     as_distribution,
     rescaled,
 )
+from calibrant.distributions.adapters import TorchDistribution
 from calibrant.registry import StoredPart
 
-#: What every recalibrator learns from.
-FIT_ON = "predictions for rows that the model was not trained on, and their targets"
 #: Whatever ``as_distribution`` takes.
 Prediction = Any
 #: Of random places in a jump; a seed that made the data would repeat its numbers.
@@ -49,7 +48,16 @@ _SPREADS = [2.0**power for power in range(1, 11)]
 _DERIVED = (Recalibrated, Transformed, Truncated, Censored)
 
 
-class MapRecalibrator(StoredPart, ABC):
+class BaseRecalibrator(StoredPart):
+    """What the error texts of all recalibrators say."""
+
+    kind: ClassVar[str] = "recalibrator"
+    _fit_on: ClassVar[str] = (
+        "predictions for rows that the model was not trained on, and their targets"
+    )
+
+
+class MapRecalibrator(BaseRecalibrator, ABC):
     """Learns a map of [0, 1]; final classes supply the map.
 
     PIT values next to 0 and 1 cannot be told apart, so no map could correct a model
@@ -57,10 +65,9 @@ class MapRecalibrator(StoredPart, ABC):
     :attr:`spread`, and the map is learned on top.
     """
 
-    kind: ClassVar[str] = "recalibrator"
-    _fit_on: ClassVar[str] = FIT_ON
-    #: A map with ``state`` and ``restore``, which checks what comes from a file.
+    #: The map, which checks what comes from a file, and the arguments that make it.
     _map_type: ClassVar[Any]
+    _map_state: ClassVar[tuple[str, ...]]
     _spread: float = 1.0
 
     @abstractmethod
@@ -125,22 +132,23 @@ class MapRecalibrator(StoredPart, ABC):
         return self.unit_map.inverse(wanted).cdf
 
     def _state(self) -> dict[str, object]:
-        widening = {} if self._spread == 1 else {"spread": self._spread}
-        state: dict[str, object] = self._fitted.state()
-        return state | widening
+        parts = {name: getattr(self._fitted, name) for name in self._map_state}
+        if self._spread != 1:
+            parts["spread"] = self._spread
+        return {name: _float64(part).tolist() for name, part in parts.items()}
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        self._learned = self._map_type.restore(state)
+        parts = {name: _float64(state[name]) for name in self._map_state}
+        self._learned = self._map_type(**parts)
         self._spread = check_positive(float(state.get("spread", 1)), name="spread")
-        rises = self.invert([0.05, 0.5, 0.95]).diff() >= 0  # not so of NaN
-        if not rises.all() or self._spread > _SPREADS[-1]:
-            raise InputError(
-                f"its map must rise from 0 to 1, its spread be at most {_SPREADS[-1]:g}"
-            )
 
     def __repr__(self) -> str:
         state = "unfitted" if self._learned is None else "fitted"
         return f"{super().__repr__()} [{state}]"
+
+
+def _float64(values: Any) -> Tensor:  # noqa: ANN401  (perhaps from a file)
+    return torch.as_tensor(values, dtype=torch.float64)
 
 
 def _resolved(
@@ -278,10 +286,8 @@ def widened(given: AbstractDistribution, factor: float) -> AbstractDistribution:
     wider = stretched(given, factor)
     if type(given) in DISTRIBUTIONS.values():
         return wider
-    # The quantile of torch at a level of 0 is some small number.
-    bounds = getattr(
-        given, "_bounds", lambda: (given.quantile(0.0), given.quantile(1.0))
-    )
-    low, high = bounds()
+    low, high = given.quantile(0.0), given.quantile(1.0)
+    if isinstance(given, TorchDistribution):  # its quantile at 0 is some small number
+        low, high = given._bounds()
     bounded = bool((low.isfinite() | high.isfinite()).any())
     return Truncated(wider, low, high) if bounded else wider

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
 from calibrant.distributions import AbstractDistribution, QuantileTable, as_distribution
-from calibrant.recalibration.base import FIT_ON, Prediction, held_out_rows
-from calibrant.registry import StoredPart
+from calibrant.recalibration.base import BaseRecalibrator, Prediction, held_out_rows
 
 Score = Literal["auto", "normalized", "absolute", "quantile"]
 _SCORES = get_args(Score)
 
 
-class ConformalInterval(StoredPart):
+class ConformalInterval(BaseRecalibrator):
     r"""Split conformal intervals around a distribution, at every coverage.
 
     With scores :math:`s_i` of the :math:`n` held-out rows and :math:`s_{(k)}` the
@@ -64,9 +63,7 @@ class ConformalInterval(StoredPart):
     [inf]
     """
 
-    kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "conformal_interval"
-    _fit_on: ClassVar[str] = FIT_ON
 
     def __init__(self, *, score: Score = "auto") -> None:
         if score not in _SCORES:

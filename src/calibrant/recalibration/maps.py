@@ -2,7 +2,6 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,35 +21,16 @@ _LIMIT = -math.log(torch.finfo(torch.float64).eps)
 _LARGEST = 1e15
 
 
-class _Stored:
-    """A map that is written as the arguments of its constructor."""
-
-    _names: ClassVar[tuple[str, ...]]
-
-    def state(self) -> dict[str, object]:
-        """Everything that the map consists of, as numbers and lists."""
-        parts = {name: getattr(self, name) for name in self._names}
-        return {name: _vector(part).tolist() for name, part in parts.items()}
-
-    @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> Self:
-        """Make the map from its state."""
-        return cls(**{name: _vector(state[name]) for name in cls._names})
+_ENDS = torch.tensor([0.0, 1.0], dtype=torch.float64)
 
 
-def _vector(values: Any) -> Tensor:  # noqa: ANN401  (numbers, perhaps from a file)
-    return torch.as_tensor(values, dtype=torch.float64)
-
-
-class PiecewiseLinearMap(_Stored):
+class PiecewiseLinearMap:
     r"""The map through points :math:`(u_k, r_k)` from (0, 0) to (1, 1).
 
     Knots :math:`u_k` ascend strictly, heights :math:`r_k` do not fall; both are float64
     of shape ``(m,)``. ``floor`` is the least density that the heights are meant to
     have: next to 1, where heights round to 1, they cannot say it themselves.
     """
-
-    _names = ("knots", "heights", "floor")
 
     def __init__(self, knots: Tensor, heights: Tensor, *, floor: float = 0.0) -> None:
         widths, rises = knots.diff(), heights.diff()
@@ -80,10 +60,8 @@ class PiecewiseLinearMap(_Stored):
         last = torch.ones_like(levels, dtype=torch.bool)
         last[:-1] = levels[1:] > levels[:-1]
         inner = last & (levels > 0) & (levels < 1)
-        ends = torch.tensor([0.0, 1.0], dtype=levels.dtype)
-        knots = torch.cat([ends[:1], levels[inner], ends[1:]])
-        heights = torch.cat([ends[:1], heights[inner], ends[1:]])
-        return cls(knots, heights, floor=floor)
+        parts = (levels[inner], heights[inner])
+        return cls(*(torch.cat([_ENDS[:1], p, _ENDS[1:]]) for p in parts), floor=floor)
 
     def forward(self, pit: PitValues) -> PitValues:
         """Map PIT values; the tails keep the precision that they come with."""
@@ -146,7 +124,7 @@ class _Lines:
         return torch.minimum(torch.maximum(reached, bottom), top)
 
 
-class _LogOddsMap(_Stored, ABC):
+class _LogOddsMap(ABC):
     r"""A map :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)`.
 
     On log odds no tail is lost. Final classes supply :math:`T`, its slope, its inverse.
@@ -186,8 +164,6 @@ class BetaMap(_LogOddsMap):
     :math:`a`, ``upper`` :math:`b` and ``shift`` :math:`c`.
     """
 
-    _names = ("lower", "upper", "shift")
-
     def __init__(self, lower: float, upper: float, shift: float) -> None:
         self.lower, self.upper, self.shift = float(lower), float(upper), float(shift)
         slopes = 0 < lower < _LARGEST and 0 < upper < _LARGEST
@@ -200,7 +176,7 @@ class BetaMap(_LogOddsMap):
     @property
     def knots(self) -> Tensor:
         """0 and 1: the density is smooth all over."""
-        return _vector([0.0, 1.0])
+        return _ENDS
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
         rise: Tensor = self.shift + self.lower * logsigmoid(odds)
@@ -230,8 +206,6 @@ class LogOddsSpline(_LogOddsMap):
     the knots, ``heights`` and ``slopes`` there have shape ``(m,)``, float64.
     """
 
-    _names = ("places", "heights", "slopes")
-
     def __init__(self, places: Tensor, heights: Tensor, slopes: Tensor) -> None:
         self.places, self.heights, self.slopes = places, heights, slopes
         self._tables = tables = places, heights, slopes
@@ -250,8 +224,7 @@ class LogOddsSpline(_LogOddsMap):
     @property
     def knots(self) -> Tensor:
         """0, the knots as levels, and 1."""
-        ends = _vector([0.0, 1.0])
-        knots: Tensor = torch.cat([ends, torch.sigmoid(self.places)]).unique()
+        knots: Tensor = torch.cat([_ENDS, torch.sigmoid(self.places)]).unique()
         return knots
 
     def _value_and_slope(self, odds: Tensor) -> tuple[Tensor, Tensor]:
@@ -339,6 +312,7 @@ class IsotonicRecalibrator(MapRecalibrator):
 
     name: ClassVar[str] = "isotonic"
     _map_type = PiecewiseLinearMap
+    _map_state = ("knots", "heights", "floor")
 
     def __init__(self, *, floor: float | None = None) -> None:
         if floor is not None and not 0 <= floor < 1:
@@ -407,6 +381,7 @@ class EmpiricalRecalibrator(MapRecalibrator):
 
     name: ClassVar[str] = "empirical"
     _map_type = PiecewiseLinearMap
+    _map_state = ("knots", "heights", "floor")
 
     def _learn(self, pit: PitValues) -> PiecewiseLinearMap:
         levels = _resolved(pit.cdf, pit.survival)
@@ -452,6 +427,7 @@ class SmoothRecalibrator(MapRecalibrator):
 
     name: ClassVar[str] = "smooth"
     _map_type = LogOddsSpline
+    _map_state = ("places", "heights", "slopes")
 
     def __init__(self, *, knots: int | None = None) -> None:
         if knots is not None and (int(knots) != knots or knots < 1):
@@ -464,7 +440,9 @@ class SmoothRecalibrator(MapRecalibrator):
     def _learn(self, pit: PitValues) -> LogOddsSpline:
         odds = _log_odds(pit).clamp(-_LIMIT, _LIMIT)
         levels = _knot_levels(len(odds), self.knots)
-        places = _vector(np.quantile(odds.numpy(), levels.numpy(), method="weibull"))
+        places = torch.from_numpy(
+            np.quantile(odds.numpy(), levels.numpy(), method="weibull")
+        )
         # Knots at one place (ties) become one, at the middle of their levels.
         new = torch.cat([torch.ones(1, dtype=torch.bool), places.diff() > 1e-9])
         group = new.cumsum(0) - 1
@@ -532,6 +510,7 @@ class BetaRecalibrator(MapRecalibrator):
 
     name: ClassVar[str] = "beta"
     _map_type = BetaMap
+    _map_state = ("lower", "upper", "shift")
 
     def _learn(self, pit: PitValues) -> BetaMap:
         from scipy.optimize import minimize  # only who fits pays for the import

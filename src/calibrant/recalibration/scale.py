@@ -8,15 +8,19 @@ import torch
 
 from calibrant._checks import ArrayLike, InputError, check_positive
 from calibrant.distributions import AbstractDistribution, as_distribution
-from calibrant.recalibration import base
-from calibrant.recalibration.base import Prediction, center_of, held_out_rows, stretched
-from calibrant.registry import StoredPart
+from calibrant.recalibration.base import (
+    BaseRecalibrator,
+    Prediction,
+    center_of,
+    held_out_rows,
+    stretched,
+)
 
 # Logarithms of factors that are tried: from 1 / 2981 to 2981.
 _TRIED = torch.linspace(-8, 8, 65, dtype=torch.float64).tolist()
 
 
-class ScaleRecalibrator(StoredPart):
+class ScaleRecalibrator(BaseRecalibrator):
     r"""One factor on the spread of all rows, around the center of each.
 
     .. math:: Y' = m + k (Y - m), \qquad
@@ -48,9 +52,7 @@ class ScaleRecalibrator(StoredPart):
     [1.0]
     """
 
-    kind: ClassVar[str] = "recalibrator"
     name: ClassVar[str] = "scale"
-    _fit_on: ClassVar[str] = base.FIT_ON
 
     def __init__(self, *, score: Literal["nll", "crps"] = "nll") -> None:
         if score not in ("nll", "crps"):

@@ -1,10 +1,10 @@
 """One column of a model: its kind, and how its cells enter the matrix of features."""
 
-import json
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
+from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -30,21 +30,13 @@ from calibrant.tables.parse import (
 from calibrant.tables.wording import (
     amount,
     moment,
-    one_line,
     shortened,
     shown,
     written,
 )
 
-MOST_LEVELS = 200
-#: Rare levels that are remembered, so that they are not called unknown.
-MOST_RARE = 1_000
-#: Levels whose mean target is remembered.
-MOST_MEANS = 10_000
 #: Bad cells that it takes to call a whole column of a batch bad.
 FEW = 5
-#: Entries of a list, and characters of a text, that a stored model may hold.
-MOST_ENTRIES = 100_000
 
 #: The first five can be features.
 Kind = Literal[
@@ -62,9 +54,29 @@ Kind = Literal[
     "target",
     "group",
 ]
+#: Every feature that a date can give, in their order in the matrix; a value has one
+#: without a name.
+Part = Literal[
+    "",
+    "position",
+    "month (sin)",
+    "month (cos)",
+    "weekday (sin)",
+    "weekday (cos)",
+    "hour (sin)",
+    "hour (cos)",
+]
+PARTS: tuple[Part, ...] = get_args(Part)[1:]
 
 
 # What is unusual in new rows --------------------------------------------------------
+
+_SENTENCES: Mapping[str, str] = {
+    "bad": "{column} that is no {d} and was taken as missing",
+    "unknown": "{column} with a value unknown from training, {d}",
+    "outside": "{column} outside {d} as seen in training",
+    "missing": "no {column}, which training always had, {d}",
+}
 
 
 @dataclass(frozen=True)
@@ -94,14 +106,6 @@ class Found:
         return f"{self.name}: {have} {said}, {first}."
 
 
-_SENTENCES: Mapping[str, str] = {
-    "bad": "{column} that is no {d} and was taken as missing",
-    "unknown": "{column} with a value unknown from training, {d}",
-    "outside": "{column} outside {d} as seen in training",
-    "missing": "no {column}, which training always had, {d}",
-}
-
-
 class Findings:
     """Collects what was unusual while new rows were encoded.
 
@@ -122,9 +126,6 @@ row 12 (97).
         self.rows_outside = 0
         """Rows with a value outside the range of training in any column."""
         self._found: dict[tuple[str, str], Found] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._found)
 
     @property
     def found(self) -> tuple[Found, ...]:
@@ -160,70 +161,58 @@ row 12 (97).
 
 @dataclass(frozen=True)
 class Reading:
-    """One batch on its way into the matrix, and where unusual things are written down.
+    """One column of a batch on its way into the matrix.
 
-    ``outside`` are the rows outside the range of training, marked by each column;
-    ``used`` are those that count, None for all.
+    ``findings`` is where unusual things are written down, of the rows ``used``;
+    ``outside`` marks those outside the range of training in any column.
     """
 
     name: str
-    first_row: int
+    column: "Column"
     style: Style
-    strict: bool
-    findings: Findings | None
+    findings: Findings
     outside: BoolArray
-    used: BoolArray | None = None
+    used: BoolArray
+    first_row: int = 1
+    strict: bool = False
 
-    def note(
-        self, what: str, column: str, mask: BoolArray, cells: pa.Array, detail: str
-    ) -> None:
-        """Write down that the masked rows of a column are unusual."""
-        mask = mask if self.used is None else mask & self.used
-        if self.findings is None or not mask.any():
-            return
-        place = int(np.argmax(mask))
-        cell = "" if what == "missing" else shortened(cell_text(cells, place), 80)
-        count, row = int(mask.sum()), self.first_row + place
-        self.findings.add(Found(what, column, self.name, count, row, cell, detail))
+    def note(self, what: str, mask: BoolArray, cells: pa.Array, detail: str) -> None:
+        """Write down that the masked rows are unusual."""
+        mask = mask & self.used
+        if mask.any():
+            place = int(np.argmax(mask))
+            cell = "" if what == "missing" else shortened(cell_text(cells, place), 80)
+            count, row = int(mask.sum()), self.first_row + place
+            self.findings.add(
+                Found(what, self.column.name, self.name, count, row, cell, detail)
+            )
 
-    def refuse_bad(
-        self, column: str, parsed: Parsed, cells: pa.Array, noun: str
-    ) -> None:
+    def refuse_bad(self, parsed: Parsed, cells: pa.Array, noun: str) -> None:
         """Raise an error if a bad cell must not be, or if most of the cells are bad."""
-        if parsed.bad is None:
-            return
         bad = parsed.bad_count
         given = bad + parsed.good_count
         small = self.first_row == 1 and len(cells) < FEW and bad == given
         most = (bad >= FEW and 2 * bad > given) or small
-        if not (self.strict or most):
+        if parsed.bad is None or not (self.strict or most):
             return
         place = int(np.argmax(parsed.bad))
         cell = cell_text(cells, place)
         share = f" ({bad:,} of {given:,} cells are no {noun}s)" if most else ""
         hint = number_hint([cell], self.style) if noun == "number" else ""
         raise InputError(
-            f"{self.name}, row {self.first_row + place:,}, column {shown(column)}: a "
-            f"{noun} was expected, got {shown(cell)}{share}. "
+            f"{self.name}, row {self.first_row + place:,}, column "
+            f"{shown(self.column.name)}: a {noun} was expected, got {shown(cell)}"
+            f"{share}. "
             f"{hint or 'Correct the file, or leave the cell empty if it is unknown.'}"
         )
 
 
-# Dates as features ------------------------------------------------------------------
-
-POSITION = "position"
-#: Every feature that a date can give, in their order in the matrix.
-PARTS = (
-    POSITION,
-    *("month (sin)", "month (cos)"),
-    *("weekday (sin)", "weekday (cos)"),
-    *("hour (sin)", "hour (cos)"),
-)
+# How cells enter the matrix ---------------------------------------------------------
 
 
 def part_values(part: str, seconds: FloatArray, *, first: float) -> FloatArray:
     """Return one of the features of moments ``(n,)``, in days or in [-1, 1]."""
-    if part == POSITION:
+    if part == "position":
         return (seconds - first) / DAY
     name, wave = part.removesuffix(")").split(" (")
     if name == "month":
@@ -237,7 +226,11 @@ def part_values(part: str, seconds: FloatArray, *, first: float) -> FloatArray:
     return np.sin(angle) if wave == "sin" else np.cos(angle)
 
 
-# How cells enter the matrix ---------------------------------------------------------
+def in_words(kind: str, value: float) -> str:
+    """Return a number, truth value or moment as a reader would write it."""
+    if kind == "boolean":
+        return "yes" if value else "no"
+    return moment(value) if kind == "date" else written(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,9 +238,8 @@ class ValueRule:
     """Numbers, truth values or dates: the value, and whether it was missing.
 
     The range is that of training, of dates in seconds since 1970. ``flag`` asks for a
-    0/1 column of missing values. ``parts`` are the features of a date, from
-    :data:`PARTS` and in its order; otherwise one empty text for the value itself, or
-    nothing if training saw only one value.
+    0/1 column of missing values. ``parts`` are the features of a date; otherwise one
+    empty text for the value itself, or nothing if training saw only one value.
     """
 
     kind: Literal["number", "boolean", "date"]
@@ -255,42 +247,33 @@ class ValueRule:
     high: float
     fill: float
     flag: bool
-    parts: tuple[str, ...] = ("",)
+    parts: tuple[Part, ...] = ("",)
     day_first: bool = False
 
     def __post_init__(self) -> None:
-        known = PARTS if self.kind == "date" else ("",)
-        furthest = {"number": math.inf, "boolean": 1.0, "date": 3e11}[self.kind]
+        furthest = 3e11 if self.kind == "date" else sys.float_info.max
         if (
-            not self.low <= self.high
-            or max(map(abs, (self.low, self.high, self.fill))) > furthest
-            or self.parts != tuple(part for part in known if part in self.parts)
+            not -furthest <= self.low <= self.high <= furthest
+            or abs(self.fill) > furthest
+            or (self.kind != "date" and self.parts not in ((), ("",)))
+            or (self.kind == "date" and "" in self.parts)
             or not (self.parts or self.flag)
         ):
-            raise damaged("the range or the parts of a column do not fit")
+            raise InputError("the range or the parts of a column do not fit")
 
     def features(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns of the matrix."""
         flags = (f"{name} is missing",) if self.flag else ()
         return (*(f"{name}: {p}" if p else name for p in self.parts), *flags)
 
-    def said(self, value: float) -> str:
-        """Return a value in words."""
-        if self.kind == "boolean":
-            return "yes" if value else "no"
-        return moment(value) if self.kind == "date" else written(value)
-
     @property
     def filling(self) -> str:
         """What a missing value becomes, in words."""
         usual = "more common" if self.kind == "boolean" else "median"
-        return f"the {usual} {self.said(self.fill)}"
+        return f"the {usual} {in_words(self.kind, self.fill)}"
 
-    def encode(
-        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
-    ) -> None:
-        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
-        name = column.name
+    def encode(self, cells: pa.Array, reading: Reading) -> FloatArray:
+        """Return the cells ``(n,)`` of a column as columns of the matrix ``(n, k)``."""
         if self.kind == "number":
             parsed = parse_numbers(cells, reading.style)
         elif self.kind == "boolean":
@@ -299,30 +282,28 @@ class ValueRule:
             parsed = parse_dates(cells, reading.style, order=self.day_first).parsed
         noun = "yes-or-no value" if self.kind == "boolean" else self.kind
         absent = np.isnan(parsed.values)
-        gone = absent
-        if parsed.bad is not None:
-            reading.refuse_bad(name, parsed, cells, noun)
-            reading.note("bad", name, parsed.bad, cells, noun)
-            gone = absent & ~parsed.bad
+        reading.refuse_bad(parsed, cells, noun)
+        bad = np.zeros_like(absent) if parsed.bad is None else parsed.bad
+        reading.note("bad", bad, cells, noun)
         if not self.flag:
-            reading.note("missing", name, gone, cells, f"filled with {self.filling}")
+            reading.note("missing", absent & ~bad, cells, f"filled with {self.filling}")
         values = np.where(absent, self.fill, parsed.values)
-        mask = (values < self.low) | (values > self.high)
         # That new rows are later than those of training is no news.
-        if self.kind != "boolean" and column.kind != "time" and self.parts != ():
+        if self.kind != "boolean" and reading.column.kind != "time" and self.parts:
+            mask = (values < self.low) | (values > self.high)
             np.logical_or(reading.outside, mask, out=reading.outside)
-            detail = f"{self.said(self.low)} to {self.said(self.high)}"
-            reading.note("outside", name, mask, cells, detail)
-        for place, part in enumerate(self.parts):
-            out[:, place] = (
-                part_values(part, values, first=self.low) if part else values
+            detail = (
+                f"{in_words(self.kind, self.low)} to {in_words(self.kind, self.high)}"
             )
-        if self.flag:
-            out[:, -1] = absent
+            reading.note("outside", mask, cells, detail)
+        parts = [
+            part_values(part, values, first=self.low) if part else values
+            for part in self.parts
+        ]
+        return np.column_stack([*parts, *[absent] * self.flag]).astype(np.float64)
 
 
 _UNKNOWN, _NOTHING = -2, -1
-_Codes = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -339,53 +320,40 @@ class CategoryRule:
     missing: bool
 
     def __post_init__(self) -> None:
-        texts = (*self.levels, *self.rare)
-        if (
-            not 0 < len(self.levels) <= MOST_LEVELS
-            or len(self.rare) > MOST_RARE
-            or len(set(texts)) < len(texts)
-            or self._slots < 2
-            or (self.rare and not self.other)
-        ):
-            raise damaged("the levels of a column do not fit")
+        if not self.levels or self._slots < 2 or (self.rare and not self.other):
+            raise InputError("the levels of a column do not fit")
 
     @property
     def _slots(self) -> int:
         return len(self.levels) + self.other + self.missing
-
-    @property
-    def _skipped(self) -> int:
-        # Of two columns the first one says nothing that the second does not.
-        return 1 if self._slots == 2 else 0
 
     def features(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns of the matrix."""
         names = [f"{name} = {level}" for level in self.levels]
         names += [f"{name} is other"] * self.other
         names += [f"{name} is missing"] * self.missing
-        return tuple(names[self._skipped :])
+        # Of two columns the first one says nothing that the second does not.
+        return tuple(names[self._slots == 2 :])
 
-    def encode(
-        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
-    ) -> None:
-        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
-        name = column.name
-        rows = _row_codes(cells, self.levels, reading.style, self.rare)
+    def encode(self, cells: pa.Array, reading: Reading) -> FloatArray:
+        """Return the cells ``(n,)`` of a column as columns of the matrix ``(n, k)``."""
+        rows = row_codes(cells, self.levels, reading.style, self.rare)
         unknown, nothing = rows == _UNKNOWN, rows == _NOTHING
         refuge = "none of the levels"
         if self.other:
             refuge = "'other'"
-        elif self._skipped:
+        elif self._slots == 2:
             refuge = shown(self.levels[0])
-        reading.note("unknown", name, unknown, cells, f"taken as {refuge}")
+        reading.note("unknown", unknown, cells, f"taken as {refuge}")
         if not self.missing:
-            reading.note("missing", name, nothing, cells, f"taken as {refuge}")
-        other = len(self.levels) if self.other else _NOTHING
+            reading.note("missing", nothing, cells, f"taken as {refuge}")
+        # One more column, cut off again, for what has none.
+        other = len(self.levels) if self.other else self._slots
         rows = np.where(unknown, other, rows)
         rows = np.where(nothing, self._slots - 1 if self.missing else other, rows)
-        out[:] = 0.0
-        marked = np.flatnonzero(rows >= self._skipped)
-        out[marked, rows[marked] - self._skipped] = 1.0
+        marks = np.zeros((len(rows), self._slots + 1))
+        marks[np.arange(len(rows)), rows] = 1.0
+        return marks[:, self._slots == 2 : -1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -405,9 +373,8 @@ class TargetRule:
     flag: bool
 
     def __post_init__(self) -> None:
-        count = len(set(self.levels))
-        if not 0 < count == len(self.levels) == len(self.means) == len(self.shares):
-            raise damaged("the levels of a column do not fit")
+        if not 0 < len(self.levels) == len(self.means) == len(self.shares):
+            raise InputError("the levels of a column do not fit")
 
     def features(self, name: str) -> tuple[str, ...]:
         """Return the names of the columns of the matrix."""
@@ -416,10 +383,9 @@ class TargetRule:
 
     @classmethod
     def learn(
-        cls, cells: pa.Array, y: FloatArray, levels: tuple[str, ...], style: Style
+        cls, codes: npt.NDArray[np.int64], y: FloatArray, levels: tuple[str, ...]
     ) -> "TargetRule":
-        """Learn the means of levels from the rows whose target is not NaN."""
-        codes = _row_codes(cells, levels, style)
+        """Learn from the :func:`row_codes` of the rows whose target is not NaN."""
         known = ~np.isnan(y)
         own = known & (codes >= 0)
         # In units of the largest, so that no square is infinite.
@@ -444,43 +410,44 @@ class TargetRule:
             flag=bool((codes == _NOTHING).any()),
         )
 
-    def encode(
-        self, column: "Column", cells: pa.Array, reading: Reading, out: FloatArray
-    ) -> None:
-        """Write the cells of a batch ``(n,)`` into its columns ``(n, k)``."""
-        codes = _row_codes(cells, self.levels, reading.style)
-        unknown, nothing = codes == _UNKNOWN, codes == _NOTHING
+    def encode(self, cells: pa.Array, reading: Reading) -> FloatArray:
+        """Return the cells ``(n,)`` of a column as columns of the matrix ``(n, k)``."""
+        codes = row_codes(cells, self.levels, reading.style)
         refuge = "taken as the mean of all levels"
-        reading.note("unknown", column.name, unknown, cells, refuge)
+        reading.note("unknown", codes == _UNKNOWN, cells, refuge)
         if not self.flag:
-            reading.note("missing", column.name, nothing, cells, refuge)
+            reading.note("missing", codes == _NOTHING, cells, refuge)
+        return self.columns(codes)
+
+    def columns(self, codes: npt.NDArray[np.int64]) -> FloatArray:
+        """Return the columns of the matrix ``(n, k)`` for :func:`row_codes`."""
         places = np.maximum(codes, -1)
-        out[:, 0] = np.append(self.means, self.prior)[places]
-        out[:, 1] = np.append(self.shares, 0.0)[places]
-        if self.flag:
-            out[:, -1] = nothing
+        means = np.append(self.means, self.prior)[places]
+        shares = np.append(self.shares, 0.0)[places]
+        return np.column_stack([means, shares, *[codes == _NOTHING] * self.flag])
 
 
-def _row_codes(
+def row_codes(
     cells: pa.Array, levels: tuple[str, ...], style: Style, rare: tuple[str, ...] = ()
-) -> _Codes:
+) -> npt.NDArray[np.int64]:
     """Return the level of each row; rare ones come behind the last."""
     encoded = as_text(cells).dictionary_encode()
     keys = encoded.dictionary
 
-    def places(texts: pa.Array, among: tuple[str, ...]) -> npt.NDArray[Any]:
-        found = pc.index_in(texts, value_set=pa.array(among, texts.type))
+    def places(texts: pa.Array, among: pa.Array) -> npt.NDArray[Any]:
+        found = pc.index_in(texts, value_set=pc.cast(among, texts.type))
         return to_numpy(pc.fill_null(found, _UNKNOWN))
 
+    names, seldom = pa.array(levels, pa.string()), pa.array(rare, pa.string())
     alike = _canonical(keys)
-    codes = places(keys, levels)
-    close = places(alike, _plain_levels(levels))
-    codes = np.where(codes == _UNKNOWN, close, codes)
-    seldom = places(alike, _plain_levels(rare)) != _UNKNOWN
-    codes = np.where(seldom & (codes == _UNKNOWN), len(levels), codes)
-    absent = places(pc.utf8_lower(keys), style.tokens) != _UNKNOWN
+    codes = places(keys, names)
+    codes = np.where(codes == _UNKNOWN, places(alike, _canonical(names)), codes)
+    is_rare = places(alike, _canonical(seldom)) != _UNKNOWN
+    codes = np.where(is_rare & (codes == _UNKNOWN), len(levels), codes)
+    absent = places(pc.utf8_lower(keys), pa.array(style.tokens)) != _UNKNOWN
     codes = np.append(np.where(absent, _NOTHING, codes), _NOTHING)
-    rows: _Codes = codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
+    rows: npt.NDArray[np.int64]
+    rows = codes[to_numpy(pc.fill_null(encoded.indices, len(codes) - 1))]
     return rows
 
 
@@ -489,10 +456,6 @@ def _canonical(texts: pa.Array) -> pa.Array:
     texts = pc.replace_substring_regex(texts, r"^([+-]?\d+)\.0+$", r"\1")
     texts = pc.replace_substring_regex(texts, "^(?:TRUE|True)$", "true")
     return pc.replace_substring_regex(texts, "^(?:FALSE|False)$", "false")
-
-
-def _plain_levels(levels: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(_canonical(pa.array(levels, pa.string())).to_pylist())
 
 
 # Columns ----------------------------------------------------------------------------
@@ -545,7 +508,7 @@ class Column:
 
     def __post_init__(self) -> None:
         if self.used and self.kind not in get_args(Kind)[:5]:
-            raise damaged(f"a column is of kind {self.kind!r}, which cannot be used")
+            raise InputError(f"a column is of kind {self.kind!r}, which cannot be used")
 
     @property
     def used(self) -> bool:
@@ -567,64 +530,37 @@ class Column:
 # Stored models ----------------------------------------------------------------------
 
 
-def damaged(what: str) -> InputError:
-    """Return the error for a description that cannot be used."""
-    return InputError(
-        f"the description of the columns in the model is damaged: {one_line(what)}. "
-        "Fit the model again, or get the folder once more."
-    )
-
-
-def restored(kind: Any, content: Any, where: str) -> Any:  # noqa: ANN401, C901
-    """Build a value of a type from untrusted JSON, or raise the error of a damaged one.
+def restored(kind: Any, content: Any, name: str = "it") -> Any:  # noqa: ANN401
+    """Build a value of a type from untrusted JSON; what does not fit raises an error.
 
     The type is a dataclass, a tuple of one type, an optional one, a literal, or plain.
     """
     options, origin = get_args(kind), get_origin(kind)
-    if type(None) in options:
+    if origin is UnionType:
         if content is None:
             return None
-        # Of several dataclasses the one that has such a field.
-        first, *others = [option for option in options if option is not type(None)]
-        for other in others:
-            if isinstance(content, dict) and fields(other)[0].name in content:
-                first = other
-        return restored(first, content, where)
-    if is_dataclass(kind) and isinstance(content, dict):
-        types, parts = get_type_hints(kind), {}
-        for field in fields(kind):
-            if field.name not in content:
-                raise damaged(f"{where} has no {field.name!r}")
-            place = f"{field.name!r} of {where}"
-            parts[field.name] = restored(types[field.name], content[field.name], place)
-        try:
-            return kind(**parts)  # type: ignore[operator]
-        except InputError as error:
-            raise error if "damaged" in str(error) else damaged(str(error)) from None
-    many = f"of at most {MOST_ENTRIES:,}"
-    if origin is tuple and isinstance(content, list) and len(content) <= MOST_ENTRIES:
-        return tuple(
-            restored(options[0], entry, f"entry {place} of {where}")
-            for place, entry in enumerate(content, 1)
-        )
-    wanted, good = {
-        tuple: (f"a list {many} entries", False),
-        Literal: (f"one of {', '.join(map(str, options))}", content in options),
-        bool: ("true or false", content is True or content is False),
-        str: (f"a text {many} characters", type(content) is str),
-        int: ("a whole number from 0 on", type(content) is int),
-        float: ("a finite number", type(content) in (int, float)),
-    }.get(origin or kind, (f"a mapping, got {type(content).__name__}", False))
-    if good and type(content) in (int, float):
-        good = (kind is float or content >= 0) and abs(content) <= sys.float_info.max
-    if not good or (kind is str and len(content) > MOST_ENTRIES):
-        got = shown(content) if isinstance(content, str) else f"{content!r:.60}"
-        if isinstance(content, list | dict):
-            got = f"a {type(content).__name__}"
-        raise damaged(f"{where} must be {wanted}, got {got}")
-    return content if origin is Literal else kind(content)
+        # Of several dataclasses the one that has such fields.
+        fits = (option for option in options if _field_names(option) == {*content})
+        return restored(next(fits, options[0]), content, name)
+    if _field_names(kind):
+        types = get_type_hints(kind)
+        names = (field.name for field in fields(kind))
+        return kind(**{n: restored(types[n], content[n], n) for n in names})
+    if origin is tuple and type(content) is list:
+        return tuple(restored(options[0], entry, name) for entry in content)
+    if kind is float and type(content) is int:
+        content = float(content)
+    good = content in options if origin is Literal else type(content) is kind
+    if not good or (kind is float and not math.isfinite(content)):
+        wanted = {
+            Literal: f"one of {', '.join(map(str, options))}",
+            tuple: "a list",
+            str: "a text",
+            bool: "true or false",
+        }.get(origin or kind, "a finite number")
+        raise InputError(f"{name!r} must be {wanted}, got {content!r:.60}")
+    return content
 
 
-def plain_json(value: Any) -> Any:  # noqa: ANN401
-    """Return a dataclass as what :mod:`json` would read again."""
-    return json.loads(json.dumps(asdict(value), allow_nan=False))
+def _field_names(kind: Any) -> set[str]:  # noqa: ANN401
+    return {field.name for field in fields(kind)} if is_dataclass(kind) else set()

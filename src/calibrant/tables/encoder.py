@@ -1,8 +1,9 @@
 """Rows of a table as a matrix of numbers, by what the training rows taught."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,9 +18,8 @@ from calibrant.tables.columns import (
     Findings,
     Reading,
     TargetRule,
-    damaged,
-    plain_json,
     restored,
+    row_codes,
 )
 from calibrant.tables.infer import Sample, infer_column
 from calibrant.tables.options import Roles, Style, check_roles
@@ -31,7 +31,7 @@ from calibrant.tables.parse import (
     read_numbers,
     read_target,
 )
-from calibrant.tables.wording import amount, close_names, listed, shown
+from calibrant.tables.wording import amount, close_names, listed, one_line, shown
 
 __all__ = ["TableEncoder"]
 
@@ -74,7 +74,7 @@ class TableEncoder:
     def __post_init__(self) -> None:
         names = {column.name for column in self.columns}
         if len(names) < len(self.columns) or not self.needed:
-            raise damaged("its columns must have different names, and one must be used")
+            raise InputError("columns must have different names, and one must be used")
 
     @cached_property
     def feature_names(self) -> tuple[str, ...]:
@@ -181,18 +181,10 @@ class TableEncoder:
             missing unless most of the column is such.
         """
         self._check_columns(data.schema.names, name=name)
-        matrix = np.empty((data.num_rows, len(self.feature_names)))
+        findings = Findings() if findings is None else findings
+        used = np.ones(data.num_rows, dtype=np.bool_) if used is None else used
         outside = np.zeros(data.num_rows, dtype=np.bool_)
-        reading = Reading(
-            name=name,
-            first_row=first_row,
-            style=self.style_for(style),
-            strict=strict,
-            findings=findings,
-            outside=outside,
-            used=used,
-        )
-        last = 0
+        parts = []
         for column in self.columns:
             if column.rule is None:
                 continue
@@ -202,14 +194,14 @@ class TableEncoder:
                     f"{name}, column {shown(column.name)}: a {column.kind} was "
                     f"expected, got cells of type {cells.type}."
                 )
-            own = replace(reading, style=self.style_for(style, column.name))
-            first, last = last, last + len(column.features)
-            column.rule.encode(column, cells, own, matrix[:, first:last])
-        if findings is not None:
-            counted = np.ones_like(outside) if used is None else used
-            findings.rows += int(counted.sum())
-            findings.rows_outside += int((outside & counted).sum())
-        return matrix
+            own = self.style_for(style, column.name)
+            reading = Reading(
+                *(name, column, own, findings, outside, used), first_row, strict
+            )
+            parts.append(column.rule.encode(cells, reading))
+        findings.rows += int(used.sum())
+        findings.rows_outside += int((outside & used).sum())
+        return np.hstack(parts)
 
     @property
     def uses_target(self) -> bool:
@@ -259,16 +251,13 @@ class TableEncoder:
             rule = column.rule
             if not isinstance(rule, TargetRule):
                 continue
-            cells, own = plain(data.column(column.name)), style_of[column.name]
+            cells = plain(data.column(column.name))
+            codes = row_codes(cells, rule.levels, style_of[column.name])
             for number in range(folds):
                 mask = fold == number
-                others = np.where(mask, np.nan, y)
-                left = TargetRule.learn(cells, others, rule.levels, own)
-                left = replace(left, flag=rule.flag)
-                part = np.empty((int(mask.sum()), last - first))
-                quiet = Reading(name, 1, own, False, None, mask)
-                left.encode(column, cells.filter(pa.array(mask)), quiet, part)
-                matrix[mask, first:last] = part
+                others = TargetRule.learn(codes, np.where(mask, np.nan, y), rule.levels)
+                others = replace(others, flag=rule.flag)
+                matrix[mask, first:last] = others.columns(codes[mask])
         return matrix
 
     def style_for(self, style: Style | None, column: str | None = None) -> Style:
@@ -304,14 +293,21 @@ class TableEncoder:
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON, for :meth:`from_dict`."""
-        return {"version": VERSION, **plain_json(self)}
+        described = json.loads(json.dumps(asdict(self), allow_nan=False))
+        return {"version": VERSION, **described}
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "TableEncoder":
         """Return what :meth:`to_dict` described; an untrusted file is checked."""
-        if isinstance(content, dict) and content.get("version") != VERSION:
-            raise damaged(f"'version' must be {VERSION}")
-        encoder: TableEncoder = restored(cls, content, "it")
+        try:
+            if content["version"] != VERSION:
+                raise InputError(f"'version' must be {VERSION}")
+            encoder: TableEncoder = restored(cls, content)
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            raise InputError(
+                "the description of the columns in the model is damaged: "
+                f"{one_line(error)}. Fit the model again, or get the folder once more."
+            ) from error
         return encoder
 
 

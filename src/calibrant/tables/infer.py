@@ -1,8 +1,10 @@
 """Which kind a column is, inferred from the training rows."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -10,21 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calibrant.tables.columns import (
-    MOST_LEVELS,
-    MOST_MEANS,
-    MOST_RARE,
     PARTS,
     CategoryRule,
     Column,
     Kind,
+    Part,
     TargetRule,
     ValueRule,
+    in_words,
     part_values,
+    row_codes,
 )
 from calibrant.tables.options import Roles, Style
 from calibrant.tables.parse import (
     DAY,
-    Dates,
     FloatArray,
     Parsed,
     as_text,
@@ -42,8 +43,12 @@ from calibrant.tables.wording import amount, percent, shown, written
 EXACT = 2.0**53
 #: Up to so many different texts are levels, however few rows there are.
 FEW_LEVELS = 20
-#: Levels with a column of their own, unless the user calls the column categorical.
-LEVELS = 50
+#: Levels with a column of their own, and if the user calls the column categorical.
+LEVELS, MOST_LEVELS = 50, 200
+#: Rare levels that are remembered, so that they are not called unknown.
+MOST_RARE = 1_000
+#: Levels whose mean target is remembered.
+MOST_MEANS = 10_000
 #: Characters of a level; longer texts are sentences, not names.
 LONGEST_LEVEL = 200
 
@@ -91,44 +96,17 @@ class Sample:
         found = self._counts.take(places)
         return dict(zip(*(part.to_pylist() for part in found.columns), strict=True))
 
-    def first_bad(self, parsed: Parsed) -> tuple[int, str]:
-        """Return the row and the text of the first bad cell."""
+    def first_bad(self, parsed: Parsed) -> str:
+        """Return the text and the row of the first bad cell."""
         place = 0 if parsed.bad is None else int(np.argmax(parsed.bad))
         row = place + 1 if self.rows is None else int(self.rows[place])
-        return row, cell_text(self.cells, place)
+        return f"{shown(cell_text(self.cells, place))} in row {row:,}"
 
     def left_out(self, kind: Kind, reason: str) -> Column:
         """Return a column that is not used."""
         missing = len(self.cells) - self.given if kind != "unsupported" else 0
         done = f"left out: {reason}"
         return Column(name=self.name, kind=kind, done=done, missing=missing)
-
-    def used(
-        self, parsed: Parsed, rule: ValueRule, said: str, *, gaps: bool = True
-    ) -> Column:
-        """Return a column of values that is used, and say what was missing or bad."""
-        bad = parsed.bad_count
-        missing = len(parsed.values) - parsed.good_count - bad
-        row, cell = self.first_bad(parsed)
-        parts = []
-        if bad:
-            share = percent(bad, bad + parsed.good_count)
-            parts.append(
-                f"{amount(bad, 'bad cell')} ({share}, first {shown(cell)} in row "
-                f"{row:,})"
-            )
-        if missing:
-            parts.append(f"{missing:,} missing")
-        if parts and gaps:
-            said += f"; {' and '.join(parts)} filled with {rule.filling} and flagged"
-        return Column(
-            name=self.name,
-            kind=rule.kind,
-            done=said,
-            missing=missing,
-            bad=bad,
-            rule=rule,
-        )
 
 
 def infer_column(sample: Sample, *, target: str, roles: Roles) -> Column:
@@ -142,25 +120,20 @@ def infer_column(sample: Sample, *, target: str, roles: Roles) -> Column:
         own = None if style == sample.style else style
         return Column(name=name, kind="target", done=done, style=own)
     if name == roles.time:
-        return _time(sample, roles)
+        done = "not a feature, as you asked"
+        if name not in roles.drop:
+            column = _infer(sample, replace(roles, categorical=()))
+            if column.kind in ("number", "date"):
+                done = f"orders the rows; {column.done.removesuffix(_COUNTER)}"
+                return replace(column, kind="time", done=done)
+            done = "not a feature"
+        return Column(name=name, kind="time", done=f"orders the rows; {done}")
     if name in roles.drop:
         return Column(name=name, kind="dropped", done="left out, as you asked")
     if name == roles.group:
         done = "keeps rows that belong together on one side of a split; not a feature"
         return Column(name=name, kind="group", done=done)
     return _infer(sample, roles)
-
-
-def _time(sample: Sample, roles: Roles) -> Column:
-    """Use the column that orders the rows: its position, and what comes again."""
-    done = "orders the rows; not a feature, as you asked"
-    if sample.name not in roles.drop:
-        column = _infer(sample, replace(roles, categorical=()))
-        if column.kind in ("number", "date"):
-            done = f"orders the rows; {column.done.removesuffix(_COUNTER)}"
-            return replace(column, kind="time", done=done)
-        done = "orders the rows; not a feature"
-    return Column(name=sample.name, kind="time", done=done)
 
 
 def _infer(sample: Sample, roles: Roles) -> Column:
@@ -170,7 +143,7 @@ def _infer(sample: Sample, roles: Roles) -> Column:
         return sample.left_out(
             "unsupported", f"cells of type {cells.type} are not supported"
         )
-    if kind == "null" or cells.null_count == len(cells):
+    if cells.null_count == len(cells):
         return sample.left_out("empty", "all cells are missing")
     if kind == "boolean":
         return _boolean(sample, parse_booleans(cells, style, digits=False))
@@ -179,7 +152,7 @@ def _infer(sample: Sample, roles: Roles) -> Column:
     if kind == "number":
         return _number(sample)
     if kind == "date":
-        return _date(sample, parse_dates(cells, style, day_first=roles.day_first))
+        return _date(sample, roles)
     return _text(sample, roles)
 
 
@@ -193,22 +166,20 @@ def _text(sample: Sample, roles: Roles) -> Column:
     truths = parse_booleans(cells, style, digits=False)
     if truths.bad is None:
         return _boolean(sample, truths)
-    dates = parse_dates(cells, style, day_first=roles.day_first)
-    if dates.parsed.mostly_good:
-        return _date(sample, dates)
+    dates = parse_dates(cells, style, day_first=roles.day_first).parsed
+    if dates.mostly_good:
+        return _date(sample, roles)
     different, given = sample.different, sample.given
     texts = list(sample.common(100))
     sentence = number_hint(texts, style)
     hint = f"; {sentence[0].lower()}{sentence[1:].rstrip('.')}" if sentence else ""
     if different > FEW_LEVELS:
-        for noun, parsed in (("numbers", numbers), ("dates", dates.parsed)):
+        for noun, parsed in (("numbers", numbers), ("dates", dates)):
             if 2 * parsed.good_count >= given:
-                row, cell = sample.first_bad(parsed)
-                share = percent(parsed.good_count, given)
                 return sample.left_out(
                     "text",
-                    f"{share} {noun}, the rest text such as {shown(cell)} in row "
-                    f"{row:,}: clean it, or --drop it",
+                    f"{percent(parsed.good_count, given)} {noun}, the rest text such "
+                    f"as {sample.first_bad(parsed)}: clean it, or --drop it",
                 )
         if 2 * different > given:
             words = 2 * sum(" " in text for text in texts) < len(texts)
@@ -221,42 +192,88 @@ def _text(sample: Sample, roles: Roles) -> Column:
     return _category(sample, forced=False, hint=hint)
 
 
+# Values -----------------------------------------------------------------------------
+
+
 def _number(sample: Sample) -> Column:
     parsed, style = read_numbers(sample.cells, sample.style)
     values = parsed.values[~np.isnan(parsed.values)]
-    if not values.size:
-        return sample.left_out("empty", "no cell has a finite value")
-    low, high = float(values.min()), float(values.max())
-    flag = values.size < len(parsed.values)
-    if low == high and abs(low) >= EXACT and sample.different > 1:
+    exact = bool((np.abs(values) < EXACT).all())
+    alike = bool(values.size) and bool((values == values[0]).all())
+    different = len(np.unique(values)) if exact else sample.different
+    if alike and different > 1:
         return sample.left_out(
             "identifier",
-            f"{sample.different:,} whole numbers beyond 2^53 that are alike to 16 "
-            "digits; name it in --categorical if they are names",
+            f"{different:,} whole numbers beyond 2^53 that are alike to 16 digits; "
+            "name it in --categorical if they are names",
         )
+    column = _values(sample, parsed, "number", f"number{_read_as(sample, style)}")
+    counts = len(values) >= 20 and bool((np.floor(values) == values).all())
+    if counts and different == len(values):
+        column = replace(column, done=column.done + _COUNTER)
+    return replace(column, style=None if style == sample.style else style)
+
+
+def _boolean(sample: Sample, parsed: Parsed) -> Column:
+    return _values(sample, parsed, "boolean", "boolean")
+
+
+def _date(sample: Sample, roles: Roles) -> Column:
+    parsed, day_first, unclear = parse_dates(
+        sample.cells, sample.style, day_first=roles.day_first
+    )
+    values = parsed.values[~np.isnan(parsed.values)]
+    parts = date_parts(values) if values.size else ()
+    said = f"date: {', '.join(dict.fromkeys(part.split(' (')[0] for part in parts))}"
+    if unclear:
+        order, other = ("day/month", "month") if day_first else ("month/day", "day")
+        said += f"; read as {order}/year, though {other} first would fit, too"
+    return _values(sample, parsed, "date", said, parts, day_first)
+
+
+def _values(
+    sample: Sample,
+    parsed: Parsed,
+    kind: Literal["number", "boolean", "date"],
+    said: str,
+    parts: Sequence[Part] = ("",),
+    day_first: bool = False,
+) -> Column:
+    """Use a column of values, unless it says nothing, and say what is not there."""
+    values = parsed.values[~np.isnan(parsed.values)]
+    if not values.size:
+        return sample.left_out("empty", "no cell has a value that can be used")
+    low, high = float(values.min()), float(values.max())
+    flag = values.size < len(parsed.values)
     if low == high and not flag:
-        return sample.left_out(
-            "constant", f"the same value in all these rows, {written(low)}"
-        )
+        reason = f"the same value in all these rows, {in_words(kind, low)}"
+        return sample.left_out("constant", reason)
+    if low == high:
+        said, parts = f"{kind}: only a flag for missing", ()
+    fill = _median(values)
+    if kind == "boolean":
+        low, high, fill = 0.0, 1.0, float(2 * values.sum() > values.size)
     rule = ValueRule(
-        kind="number",
+        kind=kind,
         low=low,
         high=high,
-        fill=_median(values),
+        fill=fill,
         flag=flag,
-        parts=("",) if low < high else (),
+        parts=tuple(parts),
+        day_first=day_first,
     )
-    if low == high:
-        said = (
-            f"number: {written(low)} wherever it is given, so only a flag for missing"
-        )
-        return sample.used(parsed, rule, said, gaps=False)
-    column = sample.used(parsed, rule, f"number{_read_as(sample, style)}")
-    if len(values) >= 20 and (np.floor(values) == values).all():
-        exact = np.abs(values).max() < EXACT
-        if (len(np.unique(values)) if exact else sample.different) == len(values):
-            column = replace(column, done=column.done + _COUNTER)
-    return replace(column, style=None if style == sample.style else style)
+    bad = parsed.bad_count
+    missing = len(parsed.values) - values.size - bad
+    gaps = [f"{missing:,} missing"] * (missing > 0)
+    if bad:
+        share = percent(bad, bad + values.size)
+        first = sample.first_bad(parsed)
+        gaps.insert(0, f"{amount(bad, 'bad cell')} ({share}, first {first})")
+    if gaps:
+        said += f"; {' and '.join(gaps)} filled with {rule.filling} and flagged"
+    return Column(
+        name=sample.name, kind=kind, done=said, missing=missing, bad=bad, rule=rule
+    )
 
 
 def _read_as(sample: Sample, style: Style) -> str:
@@ -278,54 +295,7 @@ def _median(values: FloatArray) -> float:
     return float(low / 2 + high / 2) if low != high else float(low)
 
 
-def _boolean(sample: Sample, parsed: Parsed) -> Column:
-    values = parsed.values[~np.isnan(parsed.values)]
-    flag = values.size < len(parsed.values)
-    varies = bool(values.min() < values.max())
-    if not varies and not flag:
-        return sample.left_out("constant", "the same value in all these rows")
-    rule = ValueRule(
-        kind="boolean",
-        low=0.0,
-        high=1.0,
-        fill=float(2 * values.sum() > values.size),
-        flag=flag,
-        parts=("",) if varies else (),
-    )
-    return sample.used(parsed, rule, "boolean")
-
-
-def _date(sample: Sample, dates: Dates) -> Column:
-    parsed = dates.parsed
-    values = parsed.values[~np.isnan(parsed.values)]
-    if not values.size:
-        return sample.left_out(
-            "empty", "no cell has a date between the years 1 and 9999"
-        )
-    flag = values.size < len(parsed.values)
-    parts = date_parts(values)
-    if not parts and not flag:
-        return sample.left_out("constant", "the same date in all rows")
-    rule = ValueRule(
-        kind="date",
-        low=float(values.min()),
-        high=float(values.max()),
-        fill=_median(values),
-        flag=flag,
-        parts=parts,
-        day_first=dates.day_first,
-    )
-    names = dict.fromkeys(part.split(" (")[0] for part in parts)
-    said = f"date: {', '.join(names) or 'only a flag for missing'}"
-    if dates.unclear:
-        order, other = (
-            ("day/month", "month") if rule.day_first else ("month/day", "day")
-        )
-        said += f"; read as {order}/year, though {other} first would fit, too"
-    return sample.used(parsed, rule, said)
-
-
-def date_parts(seconds: FloatArray) -> tuple[str, ...]:
+def date_parts(seconds: FloatArray) -> tuple[Part, ...]:
     """Return which features differ from row to row over the moments of training."""
     first = float(seconds.min())
     span = (float(seconds.max()) - first) / DAY
@@ -343,59 +313,53 @@ def date_parts(seconds: FloatArray) -> tuple[str, ...]:
     )
 
 
+# Categories -------------------------------------------------------------------------
+
+
 def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
     """Learn the levels of a category; ``forced`` ones may have more."""
     different, rows = sample.different, len(sample.cells)
     missing = rows - sample.given
     if not different:
         return sample.left_out("empty", "all cells are missing")
-    counts = sample.common(MOST_LEVELS + MOST_RARE)
+    counts = sample.common(MOST_MEANS)
     if different == 1 and not missing:
         only = shown(next(iter(counts)))
         return sample.left_out("constant", f"the same value in all these rows, {only}")
-    least = max(2, math.ceil((0.0005 if forced else 0.002) * rows))
     short = [text for text in counts if len(text) <= LONGEST_LEVEL]
-    enough = [text for text in short if counts[text] >= least]
     most = MOST_LEVELS if forced else LEVELS
-    if different > most and sample.y is not None:
-        return _means(sample, sample.y, hint)
-    levels = enough[:most]
-    if not levels:
+    means = different > most and sample.y is not None
+    least = 2 if means else max(2, math.ceil((0.0005 if forced else 0.002) * rows))
+    enough = [text for text in short if counts[text] >= least]
+    if not enough:
         reason = f"{different:,} different texts, none of them in {least:,} rows"
         return sample.left_out("text", f"{reason}{hint}")
-    kept = set(levels)
-    rule = CategoryRule(
-        levels=tuple(levels),
-        rare=tuple(text for text in short if text not in kept)[:MOST_RARE],
-        other=len(levels) < different,
-        missing=missing > 0,
-    )
-    done = f"category: {amount(len(levels), 'level')}, one column"
-    done += " each" if len(rule.features("")) > 1 else ""
-    others = different - len(levels)
-    if others:
-        done += f"; {amount(others, 'rare one')} as 'other'"
+    rule: TargetRule | CategoryRule
+    if means and sample.y is not None:
+        levels = tuple(short)
+        codes = row_codes(sample.cells, levels, sample.style)
+        rule = TargetRule.learn(codes, sample.y, levels)
+        how, rest, gap = (
+            ", by their mean target",
+            "the mean of all",
+            "well, and flagged",
+        )
+    else:
+        levels = tuple(enough[:most])
+        kept = set(levels)
+        rule = CategoryRule(
+            levels=levels,
+            rare=tuple(text for text in short if text not in kept)[:MOST_RARE],
+            other=len(levels) < different,
+            missing=missing > 0,
+        )
+        each = " each" if len(rule.features("")) > 1 else ""
+        how, rest, gap = f", one column{each}", "'other'", "a level of their own"
+    done = f"category: {amount(len(levels), 'level')}{how}"
+    if others := different - len(levels):
+        done += f"; {amount(others, 'rare one')} as {rest}"
     if missing:
-        done += f"; {missing:,} missing as a level of their own"
-    return Column(
-        name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
-    )
-
-
-def _means(sample: Sample, y: FloatArray, hint: str) -> Column:
-    """Use the mean target of each level, where there are too many for columns."""
-    counts = sample.common(MOST_MEANS)
-    levels = tuple(text for text in counts if len(text) <= LONGEST_LEVEL)
-    if max((counts[text] for text in levels), default=1) < 2:
-        reason = f"{sample.different:,} different texts, none of them in 2 rows"
-        return sample.left_out("text", f"{reason}{hint}")
-    rule = TargetRule.learn(sample.cells, y, levels, sample.style)
-    done = f"category: {amount(len(levels), 'level')}, by their mean target"
-    others, missing = sample.different - len(levels), len(sample.cells) - sample.given
-    if others:
-        done += f"; {amount(others, 'rare one')} as the mean of all"
-    if missing:
-        done += f"; {missing:,} missing as well, and flagged"
+        done += f"; {missing:,} missing as {gap}"
     return Column(
         name=sample.name, kind="category", done=done + hint, missing=missing, rule=rule
     )

@@ -33,8 +33,7 @@ class Style:
     usual_decimal
         The decimal mark of a file whose first lines do not tell.
     unit
-        What stands before or behind numbers and means nothing, e.g. ``"$"`` or
-        ``"kg"``.
+        What stands before or behind numbers and means nothing, e.g. ``"$"``.
 
     Examples
     --------
@@ -53,16 +52,15 @@ class Style:
         if self.delimiter is not None:
             named = _NAMED.get(str(self.delimiter).lower(), self.delimiter)
             object.__setattr__(self, "delimiter", named)
-        given: object = self.missing
-        missing = (given,) if isinstance(given, str) else self.missing
-        object.__setattr__(self, "missing", tuple(map(str, missing)))
+        object.__setattr__(self, "missing", _texts(self.missing))
         fault, delimiter, mark = "", self.delimiter, self.thousands
-        if delimiter not in (None, "\t") and not _is_mark(delimiter, but="\"'.-+"):
+        ascii_mark = delimiter is None or str(delimiter).isascii()
+        if delimiter != "\t" and not (ascii_mark and _is_mark(delimiter, "\"'.-+")):
             fault = "the delimiter must be one character such as ',', ';', '|' or 'tab'"
             fault += f", got {shown(str(delimiter))}."
         elif self.decimal not in (None, ".", ","):
             fault = f"the decimal mark must be '.' or ',', got {self.decimal!r:.60}."
-        elif mark is not None and not _is_mark(mark, but='"+-', any_script=True):
+        elif not _is_mark(mark, '"+-'):
             fault = "the thousands mark must be one character such as ',', '.' or ' '"
             fault += f", got {shown(str(mark))}."
         elif mark is not None and mark == self.decimal:
@@ -87,13 +85,15 @@ class Style:
         return tuple(dict.fromkeys((*MISSING, *own)))
 
 
-def _is_mark(mark: object, *, but: str, any_script: bool = False) -> bool:
-    """Whether something is one character that belongs to no number or word."""
-    if not isinstance(mark, str) or len(mark) != 1 or mark in but:
-        return False
-    return (
-        not mark.isalnum() and mark not in "\r\n\0" and (any_script or mark.isascii())
-    )
+def _texts(given: object) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(map(str, given))  # type: ignore[call-overload]
+
+
+def _is_mark(mark: object, but: str) -> bool:
+    """Whether something is None, or one character that belongs to no number or word."""
+    if not isinstance(mark, str):
+        return mark is None
+    return len(mark) == 1 and not mark.isalnum() and mark not in f"\r\n\0{but}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,10 +126,8 @@ class Roles:
     day_first: bool | None = None
 
     def __post_init__(self) -> None:
-        for option in ("drop", "categorical"):
-            names = getattr(self, option)
-            names = (names,) if isinstance(names, str) else tuple(names)
-            object.__setattr__(self, option, names)
+        object.__setattr__(self, "drop", _texts(self.drop))
+        object.__setattr__(self, "categorical", _texts(self.categorical))
 
 
 def check_roles(

@@ -3,8 +3,7 @@
 import datetime
 import re
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +23,6 @@ LARGE = 2**30
 ENOUGH = 0.9
 DAY = 86_400
 FIRST, LAST = -62_135_596_800, 253_402_300_800  # the years 1 to 9999
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
@@ -57,16 +55,13 @@ def plain(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         if pa.types.is_string(column.type) and column.nbytes > LARGE:
             column = column.cast(pa.large_string())
         column = column.combine_chunks()
-    while True:
-        kind = column.type
-        if isinstance(kind, pa.BaseExtensionType):
-            column = column.storage
-        elif pa.types.is_dictionary(kind):
-            column = column.dictionary_decode()
-        elif pa.types.is_string_view(kind):
-            column = pc.cast(column, pa.large_string())
-        else:
-            return column
+    if isinstance(column.type, pa.BaseExtensionType):
+        return plain(column.storage)
+    if pa.types.is_dictionary(column.type):
+        return plain(column.dictionary_decode())
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column
 
 
 def family(kind: pa.DataType) -> str:
@@ -131,16 +126,13 @@ def _cast(text: pa.Array, kind: pa.DataType) -> pa.Array | None:
 def _parsed(text: pa.Array, values: FloatArray, style: Style) -> Parsed:
     """Tell cells without a value that are bad from those that are just missing."""
     places = np.flatnonzero(np.isnan(values))
-    if places.size:
-        taken = pc.utf8_lower(pc.utf8_trim_whitespace(text.take(pa.array(places))))
-        tokens = pa.array(style.tokens, taken.type)
-        absent = pc.or_(pc.is_null(taken), pc.is_in(taken, value_set=tokens))
-        places = places[~to_numpy(absent)]
-    if not places.size:
-        return Parsed(values, None)
+    taken = pc.utf8_lower(pc.utf8_trim_whitespace(text.take(pa.array(places))))
+    tokens = pa.array(style.tokens, taken.type)
+    absent = pc.or_(pc.is_null(taken), pc.is_in(taken, value_set=tokens))
+    places = places[~to_numpy(absent)]
     bad = np.zeros(len(values), dtype=np.bool_)
     bad[places] = True
-    return Parsed(values, bad)
+    return Parsed(values, bad if places.size else None)
 
 
 # Numbers ----------------------------------------------------------------------------
@@ -164,8 +156,7 @@ def parse_numbers(cells: pa.Array, style: Style) -> Parsed:
     else:
         text = as_text(cells)
         values = _text_numbers(text, style)
-        values = np.where(np.isfinite(values), values, np.nan)
-        parsed = _parsed(text, values, style)
+        parsed = _parsed(text, np.where(np.isfinite(values), values, np.nan), style)
     for token in style.missing:  # numbers that mean "missing", such as -999
         number = _text_numbers(pa.array([token.strip()]), style)[0]
         if pa.types.is_floating(cells.type):
@@ -211,11 +202,9 @@ def read_numbers(cells: pa.Array, style: Style) -> tuple[Parsed, Style]:
     with the unit and the marks that more of the cells fit.
     """
     parsed = parse_numbers(cells, style)
-    if parsed.bad is None or family(cells.type) != "text":
-        return parsed, style
-    texts = pc.unique(as_text(cells)).slice(0, 10_000).drop_null().to_pylist()
-    dressed = _dressed(texts, style)
-    if dressed != style:
+    if parsed.bad is not None and family(cells.type) == "text":
+        texts = pc.unique(as_text(cells)).slice(0, 10_000).drop_null().to_pylist()
+        dressed = _dressed(texts, style)
         other = parse_numbers(cells, dressed)
         if other.good_count > parsed.good_count:
             return other, dressed
@@ -243,12 +232,8 @@ def _dressed(texts: list[str], style: Style) -> Style:
             elif body.count(".") > 1:
                 decimal = ","
         marks = {"." if decimal == "," else ",": "[.,]", **_GROUPS}
-        used = (
-            mark
-            for mark, form in marks.items()
-            if any(re.search(form, body.replace(decimal, "")) for body in bodies)
-        )
-        thousands = next(used, None)
+        rest = "\n".join(body.replace(decimal, "") for body in bodies)
+        thousands = next((mark for mark in marks if re.search(marks[mark], rest)), None)
     return replace(style, decimal=decimal, thousands=thousands, unit=unit or style.unit)
 
 
@@ -284,8 +269,6 @@ _DIGITS = {"1": 1.0, "0": 0.0, "1.0": 1.0, "0.0": 0.0}
 
 def parse_booleans(cells: pa.Array, style: Style, *, digits: bool) -> Parsed:
     """Return the cells of a plain array as 0 and 1; ``digits`` count if so asked."""
-    if family(cells.type) == "boolean":
-        return Parsed(_floats(pc.cast(cells, pa.float64())), None)
     text = as_text(cells)
     words = {**_TRUTHS, **_DIGITS} if digits else _TRUTHS
     keys = pa.array(list(words), text.type)
@@ -297,17 +280,16 @@ def parse_booleans(cells: pa.Array, style: Style, *, digits: bool) -> Parsed:
 # Dates ------------------------------------------------------------------------------
 
 _DATE = re.compile(
-    r"(?:(\d{4})([-/])(\d{1,2})\2(\d{1,2})|(\d{1,2})([./])(\d{1,2})\6(\d{4}))"
-    r"(?:[T ]+(\d{1,2})(?::(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?"
-    r"(?: ?([AaPp])[Mm])?(?: ?(Z|z|UTC|[+-]\d{2}(?::?\d{2})?))?)?",
+    r"(?:(\d{4})([-/])(\d\d?)\2(\d\d?)|(\d\d?)([./])(\d\d?)\6(\d{4}))"
+    r"(?:[T ]+(\d\d?)(:\d\d(?::\d\d(?:[.,]\d{1,9})?)?)?(?: ?([AaPp])[Mm])?"
+    r"(?: ?(Z|z|UTC|[+-]\d\d(?::?\d\d)?))?)?",
     re.ASCII,
 )
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(NamedTuple):
     """Seconds since 1970 in UTC, and how 3/4/2020 is read; unclear if both ways fit."""
 
     parsed: Parsed
@@ -328,45 +310,41 @@ def parse_dates(
     of the cells, and ``day_first`` if both fit the same (None: the month).
     """
     default = bool(day_first if order is None else order)
-    if family(cells.type) == "date":
-        if pa.types.is_date(cells.type):
-            cells = pc.cast(pc.cast(cells, pa.date32()), pa.timestamp("s"))
-        seconds = _stamps(cells)
-        outside = (seconds < FIRST) | (seconds >= LAST)
-        seconds = np.where(outside, np.nan, seconds)
-        return Dates(Parsed(seconds, outside if outside.any() else None), default)
+    if pa.types.is_date(cells.type):
+        cells = pc.cast(pc.cast(cells, pa.date32()), pa.timestamp("s"))
+    if pa.types.is_timestamp(cells.type):
+        return Dates(_moments(cells), default)
     text = as_text(cells)
     for kind in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
         stamps = _cast(text, kind)
         if stamps is not None:
-            seconds = _stamps(stamps)
-            good = (seconds >= FIRST) & (seconds < LAST)
-            return Dates(_parsed(text, np.where(good, seconds, np.nan), style), default)
+            return Dates(_moments(stamps), default)
     # Each different text once: rows share days more often than not.
     encoded = text.dictionary_encode()
     texts = encoded.dictionary.to_pylist()
     places = to_numpy(pc.fill_null(encoded.indices, len(texts)))
-    read = {
+    ways = {
         first: np.array([*(_seconds(text, first) for text in texts), np.nan])
         for first in (True, False)
     }
-    slashed = np.array(["/" in text[1:3] for text in texts] + [False])
-    fits = {first: int(np.isfinite(way[slashed]).sum()) for first, way in read.items()}
+    slashed = np.array([*("/" in text[1:3] for text in texts), False])
+    fits = {first: int(np.isfinite(way[slashed]).sum()) for first, way in ways.items()}
     unclear = fits[True] == fits[False] > 0
     if order is None:
         order = default if fits[True] == fits[False] else fits[True] > fits[False]
-    return Dates(_parsed(text, read[order][places], style), order, unclear)
+    return Dates(_parsed(text, ways[order][places], style), order, unclear)
 
 
-def _stamps(stamps: pa.Array) -> FloatArray:
-    """Return timestamps of any unit as seconds, equal for equal moments."""
-    unit = UNITS[stamps.type.unit]
+def _moments(stamps: pa.Array) -> Parsed:
+    """Return timestamps of any unit as seconds; beyond the calendar they are bad."""
+    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[stamps.type.unit]
     absent = to_numpy(pc.is_null(stamps))
     count = to_numpy(pc.fill_null(pc.cast(stamps, pa.int64()), 0)).astype(np.int64)
     if unit > 10**6:
         count, unit = count // 1000, 10**6
     seconds = (count // unit).astype(np.float64) + (count % unit) / unit
-    return np.where(absent, np.nan, seconds)
+    bad = ~absent & ((seconds < FIRST) | (seconds >= LAST))
+    return Parsed(np.where(absent | bad, np.nan, seconds), bad if bad.any() else None)
 
 
 def _seconds(text: str, day_first: bool) -> float:
@@ -376,30 +354,19 @@ def _seconds(text: str, day_first: bool) -> float:
         return np.nan
     year, _, month, day, first, mark, second, late_year, *rest = match.groups()
     if year is None:
-        year, month, day = late_year, first, second
-        if day_first or mark == ".":
-            month, day = day, month
-    hour, minute, seconds, fraction, half, zone = rest
-    hours = int(hour or 0)
-    if half:
-        if not 1 <= hours <= 12:
-            return np.nan
-        hours = hours % 12 + 12 * (half in "Pp")
-    shift = datetime.timedelta()
-    if zone and zone[0] in "+-":
-        digits = zone[1:].replace(":", "")
-        shift = datetime.timedelta(hours=int(digits[:2]), minutes=int(digits[2:] or 0))
-        shift = -shift if zone[0] == "-" else shift
+        month, day = (second, first) if day_first or mark == "." else (first, second)
+    hours, minutes, half, zone = rest
+    if half and not 1 <= int(hours) <= 12:
+        return np.nan
+    hour = int(hours or 0) % (12 if half else 100) + 12 * (half in ("P", "p"))
+    zone = zone if zone and zone[0] in "+-" else "+00:00"
     try:
-        moment = datetime.datetime(
-            *(int(year), int(month), int(day), hours),
-            *(int(minute or 0), int(seconds or 0)),
-            int((fraction or "0").ljust(6, "0")[:6]),
-            tzinfo=datetime.UTC,
+        moment = datetime.datetime.fromisoformat(
+            f"{year or late_year}-{month:0>2}-{day:0>2}T{hour:02}{minutes or ''}{zone}"
         )
+        count = (moment - _EPOCH) // _MICROSECOND
     except ValueError:
         return np.nan
-    count = (moment - _EPOCH - shift) // _MICROSECOND
     value = count // 10**6 + count % 10**6 / 10**6
     return value if FIRST <= value < LAST else np.nan
 
@@ -449,7 +416,7 @@ def read_target(
     if parsed.bad is None:
         return parsed.values
     bad = np.flatnonzero(parsed.bad)
-    texts = [cell_text(cells, int(place)) for place in islice(bad, 20)]
+    texts = [cell_text(cells, place) for place in bad[:20].tolist()]
     advice = number_hint(texts, style)
     if not advice and len(bad) > parsed.good_count:
         advice = "Most of the column looks like text: choose a column of numbers."
@@ -504,11 +471,11 @@ def read_times(
     gaps = np.isnan(parsed.values)
     if gaps.any():
         place = int(np.argmax(gaps))
-        there = parsed.bad is not None and bool(parsed.bad[place])
-        got = shown(cell_text(cells, place)) if there else "an empty cell"
+        bad = parsed.bad is not None and bool(parsed.bad[place])
+        got = shown(cell_text(cells, place)) if bad else "an empty cell"
         raise InputError(
             f"{name}, row {first_row + place:,}, column {shown(time)}: every row must "
-            "have a date or a number to be ordered by, got "
-            f"{got}. Fill it in, or remove the row."
+            f"have a date or a number to be ordered by, got {got}. Fill it in, or "
+            "remove the row."
         )
     return parsed.values

@@ -1,17 +1,11 @@
 """Tables from files and from memory, read in batches of rows."""
 
-import codecs
 import contextlib
 import csv
-import gzip
 import io
 import itertools
 import os
 import re
-import stat
-import time
-import weakref
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from calibrant.errors import InputError
-from calibrant.tables.options import MISSING, Style
+from calibrant.tables.options import Style
 from calibrant.tables.wording import close_names, listed, one_line, shortened, shown
 
 __all__ = [
@@ -44,15 +38,14 @@ TEXT = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
 MOST_COLUMNS = 20_000
 LONGEST_NAME = 1_000
-#: Bytes of text that are parsed at once, and the most that a row may have. Four times
-#: as much was no faster and took twice the memory.
+#: Bytes of text that are parsed at once, and the most that a row may have.
 BLOCK = 1 << 20
 #: Bytes that a batch of Parquet should not have more of, as far as the file tells.
 MOST_BYTES = 1 << 26
-#: Bytes that any gzip file may become, and times its size that it may above them: more
+#: Bytes in memory that any gzip file may become, and times its size above that: more
 #: than any table needs, and few enough that a small file cannot fill the memory.
-MOST_UNPACKED = 1 << 26
-MOST_TIMES = 200
+MOST_UNPACKED = 1 << 28
+MOST_TIMES = 500
 
 _READ = "Tables are read from .csv, .tsv, .txt (also with .gz behind it) and .parquet."
 
@@ -84,16 +77,14 @@ def _locate(path: str | os.PathLike[str], name: str) -> Path:
     suffix, packed = ending(place)
     fault = ""
     try:
-        about = place.stat()
+        size = place.stat().st_size
     except (FileNotFoundError, NotADirectoryError):
-        near = close_names(
-            place.name, [n for n in _names(place.parent) if n != place.name]
-        )
+        near = close_names(place.name, _names(place.parent))
         hint = f"Did you mean {listed(near)}?" if near else "Check the path."
         raise InputError(f"{name}: there is no such file. {hint}") from None
     except OSError as error:
         raise _cannot_read(name, error) from error
-    if stat.S_ISDIR(about.st_mode):
+    if place.is_dir():
         tables = [n for n in _names(place) if ending(n)[0] in (*TEXT, *PARQUET)]
         hint = f"Name a file in it, e.g. {shown(tables[0])}." if tables else _READ
         fault = f"this is a folder. {hint}"
@@ -101,9 +92,7 @@ def _locate(path: str | os.PathLike[str], name: str) -> Path:
         fault = "this is a spreadsheet. Save the sheet as CSV UTF-8."
     elif suffix not in TEXT and (suffix not in PARQUET or packed):
         fault = f"files that end in {shown(place.suffix)} are not read. {_READ}"
-    elif not stat.S_ISREG(about.st_mode):
-        fault = "this is no regular file, which a table must be. Save it to one first."
-    elif about.st_size == 0:
+    elif size == 0:
         fault = "the file is empty."
     if fault:
         raise InputError(f"{name}: {fault}")
@@ -117,7 +106,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _cannot_read(name: str, error: OSError) -> InputError:
-    return InputError(f"{name}: the file cannot be read: {error.strerror or error}.")
+    reason = os.strerror(error.errno) if error.errno else one_line(error)
+    return InputError(f"{name}: the file cannot be read: {reason}.")
 
 
 # Names of columns -------------------------------------------------------------------
@@ -133,7 +123,7 @@ def _checked_names(names: Sequence[str], name: str) -> tuple[str, ...]:
     clean = [column.strip() for column in names]
     clean[:1] = [column or "column 1" for column in clean[:1]]
     double = [
-        column for column, count in Counter(clean).items() if count > 1 and column
+        column for column, count in Counter(clean).items() if column and count > 1
     ]
     long = [column for column in clean if len(column) > LONGEST_NAME]
     fault = ""
@@ -170,12 +160,10 @@ def _check_header(names: Sequence[str], name: str, expect: Sequence[str]) -> Non
     """Refuse a first line that holds numbers, unless they are names after all."""
     cells = [cell.strip() for cell in names]
     rest = cells[1:] if cells and not cells[0] else cells
-    numbers = {cell for cell in rest if _NUMBER.fullmatch(cell)}
-    missing = {cell for cell in rest if cell.lower() in MISSING}
     # pandas calls columns without a name 0, 1, 2, ...
     counted = len(rest) > 2 and rest == [str(place) for place in range(len(rest))]
-    names_them = counted or numbers & set(expect)
-    if numbers and set(rest) == numbers | missing and not names_them:
+    numbers = bool(rest) and all(map(_NUMBER.fullmatch, rest))
+    if numbers and not counted and not set(rest) & set(expect):
         raise InputError(
             f"{name}: the first line must name the columns, and it holds numbers only: "
             f"{listed(cells, 4)}. Put a line with the names above it."
@@ -264,12 +252,12 @@ class Source:
         if not lost:
             return
         noun = "are no columns" if len(lost) > 1 else "is no column"
-        close = [
-            found for one in lost[:3] for found in close_names(one, self.columns, 1)
-        ]
+        near = [close_names(column, self.columns, 1) for column in lost[:3]]
         hint = f"There are {listed(self.columns)}."
-        if close:
-            hint = f"Did you mean {listed(close)}?"
+        if any(near):
+            hint = (
+                f"Did you mean {listed([found for found, *_ in filter(None, near)])}?"
+            )
         elif len(self.columns) == 1:
             hint += " Is the delimiter right?"
         raise InputError(f"{self.name}: there {noun} {listed(lost, 4)}. {hint}")
@@ -288,28 +276,22 @@ class Source:
         """
         if rows < 1:
             raise InputError(f"rows must be at least 1, got {rows}.")
-        names, places = self._places(columns)
-        return self._numbered(names, places, rows)
+        names = list(self.columns if columns is None else columns)
+        self.check_columns(names)
+        return self._numbered(names, rows)
 
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         """Return the whole table, or some columns, as a :class:`pyarrow.Table`."""
-        names, places = self._places(columns)
-        batches = [batch.data for batch in self._numbered(names, places, ROWS)]
-        if batches:
-            return pa.Table.from_batches(batches)
+        names = list(self.columns if columns is None else columns)
+        parts = [batch.data for batch in self.batches(names)]
+        if parts:
+            return pa.Table.from_batches(parts)
         return self.schema.empty_table().select(names)
 
-    def _places(self, columns: Sequence[str] | None) -> tuple[list[str], list[int]]:
-        """Return the wanted names, and the places of the columns to read for them."""
-        names = list(self.columns if columns is None else columns)
-        self.check_columns(names)
+    def _numbered(self, names: list[str], rows: int) -> Iterator[Batch]:
         known = {column: place for place, column in enumerate(self.columns)}
         # Without any column nobody could count the rows.
-        return names, [known[name] for name in dict.fromkeys(names)] or [0]
-
-    def _numbered(
-        self, names: list[str], places: list[int], rows: int
-    ) -> Iterator[Batch]:
+        places = [known[name] for name in dict.fromkeys(names)] or [0]
         first = 1
         for data, share in self._parts(places, rows):
             if data.num_rows:
@@ -320,82 +302,26 @@ class Source:
 
 # Text files -------------------------------------------------------------------------
 
+_GZIP = b"\x1f\x8b"
 _BEGINNINGS = {
-    b"PK\x03\x04": "this looks like an Excel or zip file. Save the sheet as CSV UTF-8.",
-    b"\xd0\xcf\x11\xe0": "this looks like an Excel file. Save the sheet as CSV UTF-8.",
-    b"PAR1": "this is a Parquet file. Let its name end in .parquet.",
-    b"%PDF": "this is a PDF file. Save the table as CSV UTF-8.",
-    b"\xff\xfe": "the text is in UTF-16. Save it as CSV UTF-8.",
-    b"\xfe\xff": "the text is in UTF-16. Save it as CSV UTF-8.",
-    b"\x1f\x8b": "the file is compressed twice. Unpack it first.",
-    b"<": "this is a web page or XML, not a table. Save the table as CSV.",
-    b"[{": "this looks like JSON. Save the table as CSV.",
-    b"{": "this looks like JSON. Save the table as CSV.",
+    (b"PK\x03\x04", b"\xd0\xcf\x11\xe0"): (
+        "this looks like an Excel or zip file. Save the sheet as CSV UTF-8."
+    ),
+    (b"PAR1",): "this is a Parquet file. Let its name end in .parquet.",
+    (b"%PDF",): "this is a PDF file. Save the table as CSV UTF-8.",
+    (b"\xff\xfe", b"\xfe\xff"): "the text is in UTF-16. Save it as CSV UTF-8.",
+    (b"<",): "this is a web page or XML, not a table. Save the table as CSV.",
+    (b"[{", b'{"'): "this looks like JSON. Save the table as CSV.",
 }
 _DELIMITERS = (",", ";", "\t", "|")
-#: The line that some programs write above the header, for Excel.
-_EXCEL_LINE = re.compile(r'"?sep=(.)"?[ \t]*(?:\r\n|\r|\n)', re.IGNORECASE)
+#: Blank lines above the header, and the line that some programs write for Excel.
+_ABOVE = re.compile(
+    r'\ufeff?(?:[ \t]*(?:\r\n|\r|\n))*(?:"?sep=(.)"?[ \t]*(?:\r\n|\r|\n))?',
+    re.IGNORECASE,
+)
 _COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?\d*\.\d+([eE][+-]?\d+)?")
 _BOTH = re.compile(r"[+-]?\d{1,3}(\.\d{3})+,\d+")
-
-
-class _Bytes(io.RawIOBase):
-    """The bytes of a file, unpacked if needed, and counted while they pass."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._raw = path, path.open("rb")
-        self._size = max(os.fstat(self._raw.fileno()).st_size, 1)
-        self.packed = self._raw.read(2) == b"\x1f\x8b"
-        self._raw.seek(0)
-        self._file = gzip.GzipFile(fileobj=self._raw) if self.packed else self._raw
-        self._unpacked = self.taken = self.quotes = 0
-        self._below = False
-
-    def readable(self) -> bool:
-        return True
-
-    def skip(self, count: int) -> None:
-        """Go to where the rows begin, and look at what passes from there on."""
-        while count and (data := self.read(min(BLOCK, count))):
-            count -= len(data)
-        self.taken, self.quotes, self._below = 0, 0, True
-
-    def readinto(self, buffer: Any) -> int:  # noqa: ANN401
-        data = self._file.read(len(buffer))
-        buffer[: len(data)] = data
-        self._unpacked += len(data)
-        self.taken += len(data)
-        self.quotes += data.count(b'"')
-        most = max(MOST_UNPACKED, MOST_TIMES * self._size)
-        if self.packed and self._unpacked > most:
-            raise InputError(
-                f"{self._path}: a gzip file may become {MOST_TIMES} times its size, "
-                "and this one becomes more. If you trust it, unpack it yourself "
-                "(gunzip) and give the unpacked file."
-            )
-        if self._below and b"\0" in data:
-            raise pa.ArrowInvalid("it holds NUL bytes")
-        return len(data)
-
-    @property
-    def share(self) -> float:
-        """The part of the file that has been read."""
-        return 1.0 if self.closed else min(self._raw.tell() / self._size, 1.0)
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-            self._raw.close()
-        super().close()
-
-
-class _BlankRows:
-    """Leaves a line of spaces or of an empty cell out; others are errors."""
-
-    def __call__(self, row: pyarrow.csv.InvalidRow) -> str:
-        nothing = not row.text.strip('" \t\r\n') and row.text.count('"') in (0, 2)
-        return "skip" if nothing else "error"
 
 
 class _TextSource(Source):
@@ -405,185 +331,172 @@ class _TextSource(Source):
         self, path: Path, name: str, style: Style, expect: Sequence[str]
     ) -> None:
         super().__init__(name, style, path)
-        self._path = path
-        with self._opened() as stream:
-            head = io.BufferedReader(stream, BLOCK).read(BLOCK)
-            if ending(path)[1] and not stream.packed:
+        with self._opened() as (raw, stream):
+            head = stream.read(BLOCK)
+            if ending(path)[1] and stream is raw:
                 raise InputError(
                     f"{name}: the name ends in .gz, and the file is not compressed by "
                     "gzip. Rename it without .gz, or download it again."
                 )
-        content = head.strip(b"\xef\xbb\xbf \t\r\n")[:4096]
-        for start, fault in _BEGINNINGS.items():
-            if content.startswith(start) and (start != b"{" or b":" in content):
-                raise InputError(f"{name}: {fault}")
+        content = head.lstrip(b"\xef\xbb\xbf \t\r\n")
         if not content:
             raise InputError(f"{name}: the file is empty but for spaces and line ends.")
-        if content.count(b"\0") > len(content) // 10:
-            raise InputError(f"{name}: this is no text in UTF-8. Save it as CSV UTF-8.")
+        for starts, fault in _BEGINNINGS.items():
+            if content.startswith(starts):
+                raise InputError(f"{name}: {fault}")
         # What is no UTF-8 becomes a lone surrogate, for a later message.
-        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        text = decoder.decode(head, final=len(head) < BLOCK)
-        blank = len(text) - len(text.lstrip("\ufeff \t\r\n"))
-        above = max(text.rfind("\n", 0, blank), text.rfind("\r", 0, blank)) + 1
-        above = above or int(text.startswith("\ufeff"))
-        excel = _EXCEL_LINE.match(text, above)
-        above = excel.end() if excel else above
-        delimiter = style.delimiter or (excel[1] if excel else None)
+        text = head.decode("utf-8", "surrogateescape")
+        match = _ABOVE.match(text)
+        above = match.end() if match else 0
+        delimiter = style.delimiter or (match and match[1])
         delimiter = delimiter or _delimiter(text[above:], ending(path)[0])
-        names, taken = self._header(text[above:], delimiter)
-        _check_header(names, name, expect)
-        self.columns = _checked_names(names, name)
-        self.schema = pa.schema([(column, pa.string()) for column in self.columns])
-        self._start = len(text[: above + taken].encode("utf-8", "surrogateescape"))
-        decimal = _decimal(text[above + taken :], delimiter, style)
-        self.style = style.found(delimiter=delimiter, decimal=decimal)
-
-    def _header(self, text: str, delimiter: str) -> tuple[list[str], int]:
-        """Return the cells of the first row and how many characters it takes."""
-        lines, names, fault = io.StringIO(text, newline=""), [], ""
+        lines, names, fault = io.StringIO(text[above:], newline=""), [], ""
         try:
             names = next(csv.reader(lines, delimiter=delimiter, strict=True), [])
         except csv.Error as error:
             fault = f"it cannot be read ({error})"
-        if fault or lines.tell() >= BLOCK // 2:
+        if len(head) == BLOCK and lines.tell() == len(text) - above:
+            fault = "it is too long"
+        if fault:
             raise InputError(
-                f"{self.name}: the first line must name the columns, and "
-                f"{fault or 'it is too long'}: {shown(text)}. Check its quotes, and "
-                "that the file has lines."
+                f"{name}: the first line must name the columns, and {fault}: "
+                f"{shown(text[above:])}. Check its quotes, and that the file has lines."
             )
-        return names, lines.tell()
+        _check_header(names, name, expect)
+        self.columns = _checked_names(names, name)
+        self.schema = pa.schema([(column, pa.string()) for column in self.columns])
+        below = above + lines.tell()
+        self._start = len(text[:below].encode("utf-8", "surrogateescape"))
+        decimal = _decimal(text[below:], delimiter, style)
+        self.style = style.found(delimiter=delimiter, decimal=decimal)
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[_Bytes]:
-        """Open the file; whatever goes wrong is one line."""
+    def _opened(self) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
+        """Open the file as it is and unpacked; whatever goes wrong is one line."""
         try:
-            with _Bytes(self._path) as stream:
-                yield stream
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raw = pa.OSFile(str(self.path))
+            packed = raw.read(2) == _GZIP
+            raw.seek(0)
+            yield raw, pa.CompressedInputStream(raw, "gzip") if packed else raw
+        except OSError as error:
+            if error.errno is not None:
+                raise _cannot_read(self.name, error) from error
             raise InputError(
                 f"{self.name}: the gzip file is cut off or damaged. Download it again."
             ) from error
-        except OSError as error:
-            raise _cannot_read(self.name, error) from error
 
     def _parts(
         self, places: list[int], rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        names, count = [self.columns[place] for place in places], 0
-        with self._opened() as stream:
-            stream.skip(self._start)
+        names, count, unpacked = [self.columns[place] for place in places], 0, 0
+        self._doubt = False
+        with self._opened() as (raw, stream):
+            stream.read(self._start)
+            size = max(raw.size(), 1)
+            most = max(MOST_UNPACKED, MOST_TIMES * size)
             try:
                 for block in self._blocks(stream, places):
-                    if stream.quotes:
-                        self._check_quotes(block, places, count)
-                    count += block.num_rows
-                    cells = [self._trimmed(column) for column in block.columns]
-                    tidy = pa.RecordBatch.from_arrays(cells, names)
+                    cells = [
+                        self._tidy(column, place, count)
+                        for column, place in zip(block.columns, places, strict=True)
+                    ]
+                    count, unpacked = count + block.num_rows, unpacked + block.nbytes
+                    if stream is not raw and unpacked > most:
+                        raise InputError(
+                            f"{self.name}: a gzip file may become {MOST_TIMES} times "
+                            "its size, and this one becomes more. If you trust it, "
+                            "unpack it yourself (gunzip) and give the unpacked file."
+                        )
+                    tidy, share = pa.record_batch(cells, names), raw.tell() / size
                     for start in range(0, block.num_rows, rows):
-                        yield tidy.slice(start, rows), stream.share
-            except pa.ArrowException as error:
+                        yield tidy.slice(start, rows), share
+            except pa.ArrowInvalid as error:
+                if "Empty CSV file" in str(error):
+                    return
                 reason = f": no table can be read from it: {one_line(error)}."
                 raise InputError(f"{self.name}{self._fault() or reason}") from error
-            # pyarrow takes the end of the file for the end of an open quote.
-            if stream.quotes % 2 and (fault := self._fault()):
-                raise InputError(f"{self.name}{fault}")
+        # pyarrow takes the end of the file for the end of an open quote.
+        if self._doubt and (fault := self._fault()):
+            raise InputError(f"{self.name}{fault}")
 
-    def _blocks(self, stream: _Bytes, places: list[int]) -> Iterator[pa.RecordBatch]:
+    def _blocks(
+        self, stream: pa.NativeFile, places: list[int]
+    ) -> Iterator[pa.RecordBatch]:
         # Places for names: what others call a column is never parsed.
         every = [str(place) for place in range(len(self.columns))]
-        handler = _BlankRows()
-        held, reader, file = weakref.ref(handler), None, None
-        # Blocks in threads gave nothing here, and the errors would come in any order.
-        read = pyarrow.csv.ReadOptions(
-            use_threads=False, block_size=BLOCK, column_names=every
+        spellings = {
+            spelling
+            for token in self.style.tokens
+            for spelling in (token, token.upper(), token.capitalize())
+        }
+        yield from pyarrow.csv.open_csv(
+            stream,
+            # Blocks in threads gave nothing here, and errors would come in any order.
+            pyarrow.csv.ReadOptions(
+                use_threads=False, block_size=BLOCK, column_names=every
+            ),
+            pyarrow.csv.ParseOptions(
+                delimiter=self.style.delimiter, newlines_in_values=True
+            ),
+            pyarrow.csv.ConvertOptions(
+                column_types=dict.fromkeys(every, pa.string()),
+                include_columns=[str(place) for place in places],
+                null_values=[*spellings, "NaN", "NaT"],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
         )
-        parse = pyarrow.csv.ParseOptions(
-            delimiter=self.style.delimiter,
-            newlines_in_values=True,
-            invalid_row_handler=handler,
-        )
-        convert = pyarrow.csv.ConvertOptions(
-            column_types={name: pa.string() for name in every},
-            include_columns=[str(place) for place in places],
-            null_values=_spellings(self.style),
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        )
-        try:
-            file = pa.PythonFile(stream, mode="r")
-            reader = pyarrow.csv.open_csv(file, read, parse, convert)
-            yield from reader
-        except pa.ArrowInvalid:
-            if stream.taken:  # else there is not a byte below the header
-                raise
-        finally:
-            del handler, parse, reader, file
-            # pyarrow's thread that reads ahead must let go of what is Python's: if it
-            # did so while Python ends, the process would abort.
-            end = time.monotonic() + 2.0
-            while held() is not None and time.monotonic() < end:
-                time.sleep(0.001)
 
-    def _trimmed(self, cells: pa.Array) -> pa.Array:
+    def _tidy(self, cells: pa.Array, place: int, before: int) -> pa.Array:
         """Remove spaces around cells; nearly all columns have none, as bytes tell."""
         codes = np.frombuffer(cells.buffers()[2] or b"", dtype=np.uint8)
-        if (codes - np.uint8(33) < 128 - 33).all() and not self.style.missing:
+        if (codes - np.uint8(33) < 128 - 33).all():
             return cells
+        if pc.any(pc.match_substring(cells, "\0")).as_py():
+            raise pa.ArrowInvalid("it holds NUL bytes")
+        self._check_lines(cells, place, before)
         cells = pc.utf8_trim_whitespace(cells)
         tokens = pa.array(self.style.tokens, pa.string())
         absent = pc.is_in(pc.utf8_lower(cells), value_set=tokens)
         return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
 
-    def _check_quotes(
-        self, block: pa.RecordBatch, places: list[int], before: int
-    ) -> None:
+    def _check_lines(self, cells: pa.Array, place: int, before: int) -> None:
         """Refuse cells that hold rows of the table, between two stray quotes.
 
-        All lines of such a cell are cut into as many cells as the rows are.
+        All lines of such a cell are cut into as many cells as the rows are. Of short
+        ones and those that end with a line ``_doubt`` remembers that there are some.
         """
         mark, marks = str(self.style.delimiter), len(self.columns) - 1
-        for place, column in zip(places, block.columns, strict=True):
-            found = pc.indices_nonzero(pc.match_substring_regex(column, r"[\r\n]"))
-            for row in found.to_pylist():
-                first, *inner, last = re.split("\r\n|\r|\n", column[row].as_py())
-                counts = [line.count(mark) for line in (first, last, *inner)]
-                wanted = [marks - place, place, *[marks] * len(inner)]
-                if counts == wanted and len(inner) * marks >= 4:
-                    raise InputError(
-                        f"{self.name}, row {before + row + 1:,}, column "
-                        f"{shown(self.columns[place])}: a quote is opened and closed "
-                        f"again {len(inner) + 1:,} lines below, and the lines between "
-                        "look like rows of the table. Remove both quotes, or save the "
-                        "table as Parquet if that is one cell."
-                    )
+        found = pc.indices_nonzero(pc.match_substring_regex(cells, r"[\r\n]"))
+        for row in found.to_pylist():
+            first, *inner, last = re.split("\r\n|\r|\n", cells[row].as_py())
+            counts = [line.count(mark) for line in (first, *inner, last)]
+            alike = counts == [marks - place, *[marks] * len(inner), place]
+            if alike and len(inner) * marks >= 4:
+                raise InputError(
+                    f"{self.name}, row {before + row + 1:,}, column "
+                    f"{shown(self.columns[place])}: a quote is opened and closed again "
+                    f"{len(inner) + 1:,} lines below, and the lines between look like "
+                    "rows of the table. Remove both quotes, or save the table as "
+                    "Parquet if that is one cell."
+                )
+            self._doubt |= alike or not last
 
     def _fault(self) -> str | None:
         """Read the file once more, slowly, and say what is wrong with which row.
 
-        Rows count from 1 below the header; lines without any cell do not count, and a
-        quoted cell may go over several lines.
+        Rows count from 1 below the header; empty lines do not count, and a quoted cell
+        may go over several lines.
         """
-        mark, wanted, row, taken = str(self.style.delimiter), len(self.columns), 1, 0
-
-        def lines() -> Iterator[str]:
-            nonlocal taken
-            while line := text.readline(BLOCK + 1):
-                taken += len(line)
-                yield line
-
-        with self._opened() as stream:
-            file = io.BufferedReader(stream)
-            file.read(self._start)
-            text = io.TextIOWrapper(file, "utf-8", "surrogateescape", newline="")
+        row, delimiter = 1, str(self.style.delimiter)
+        with self._opened() as (_, stream):
+            stream.read(self._start)
+            text = io.TextIOWrapper(stream, "utf-8", "surrogateescape", newline="")
             try:
-                for cells in csv.reader(lines(), delimiter=mark, strict=True):
-                    size, taken = taken, 0
-                    blank = wanted > 1 and len(cells) == 1 and not cells[0].strip()
-                    if cells and not blank:
-                        if fault := self._row_fault(cells, size):
-                            return f", row {row:,}{fault}"
-                        row += 1
+                for cells in csv.reader(text, delimiter=delimiter, strict=True):
+                    if cells and (fault := self._row_fault(cells)):
+                        return f", row {row:,}{fault}"
+                    row += bool(cells)
             except csv.Error as error:
                 fault = "a quote is opened and not closed. Correct or remove it."
                 if "expected after" in str(error):
@@ -594,8 +507,8 @@ class _TextSource(Source):
                 return f", row {row:,}: {fault}"
         return None
 
-    def _row_fault(self, cells: list[str], size: int) -> str | None:
-        if size > BLOCK:
+    def _row_fault(self, cells: list[str]) -> str | None:
+        if sum(map(len, cells)) > BLOCK:
             return (
                 f": a row may have {BLOCK:,} bytes, and this one has more. Check that "
                 "the quotes are closed, or leave the long column out."
@@ -613,16 +526,6 @@ class _TextSource(Source):
             if fault := _character(cell):
                 return f", column {shown(column)}: {fault}"
         return None
-
-
-def _spellings(style: Style) -> list[str]:
-    """Return the short texts that mean "missing" in every case."""
-    return [
-        "".join(letters)
-        for token in style.tokens
-        if sum(map(str.isalpha, token)) <= 6
-        for letters in itertools.product(*({c, c.upper()} for c in token))
-    ]
 
 
 def _records(text: str, delimiter: str) -> Iterator[list[str]]:
@@ -689,8 +592,7 @@ class _TypedSource(Source):
         names, count = [self.columns[place] for place in places], 0
         for batch in self._batches(places, rows):
             count += batch.num_rows
-            named = pa.RecordBatch.from_arrays(batch.columns, names)
-            yield named, min(count / max(self.rows or 0, 1), 1.0)
+            yield batch.rename_columns(names), min(count / max(self.rows or 0, 1), 1.0)
 
 
 def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
@@ -723,22 +625,33 @@ def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
 
     with opened() as file:
         about, schema = file.metadata, file.schema_arrow
-        sizes = [
-            about.row_group(n).total_byte_size for n in range(about.num_row_groups)
-        ]
-    most = max(MOST_BYTES * about.num_rows // max(sum(sizes), 1), 1)
+        groups = [about.row_group(place) for place in range(about.num_row_groups)]
+    size = sum(group.total_byte_size for group in groups)
+    most = max(MOST_BYTES * about.num_rows // max(size, 1), 1)
     return _TypedSource(name, style, schema, about.num_rows, batches, path)
 
 
-def _frame(table: object, name: str, style: Style) -> _TypedSource:
-    names, arrays = _columns(table, name)
-    for column, array in zip(names, arrays, strict=True):
-        if len(array) != len(arrays[0]):
-            raise InputError(
-                f"{name}: columns must have the same length, and {shown(names[0])} has "
-                f"{len(arrays[0]):,} rows and {shown(column)} {len(array):,}."
-            )
-    whole = pa.Table.from_arrays(arrays, names)
+def _in_memory(table: Any, name: str, style: Style) -> _TypedSource:  # noqa: ANN401
+    if isinstance(table, Mapping):
+        keys, columns = list(table), list(table.values())
+    elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
+        keys = list(table.columns)
+        columns = [table.iloc[:, place] for place in range(len(keys))]
+    elif isinstance(table, pa.Table | pa.RecordBatch):
+        keys, columns = table.schema.names, table.columns
+    elif hasattr(table, "__arrow_c_stream__"):
+        with _as_table(name):
+            table = pa.table(table)
+        return _in_memory(table, name, style)
+    else:
+        raise InputError(
+            "a table must be the path of a file, a data frame, an arrow table or a "
+            f"mapping of column names to arrays, got {type(table).__name__}."
+        )
+    names = list(map(str, keys))
+    arrays = [_array(v, key, name) for v, key in zip(columns, names, strict=True)]
+    with _as_table(name):  # columns may be of different lengths
+        whole = pa.table(arrays, names=names)
 
     def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
         yield from whole.select(places).to_batches(max_chunksize=rows)
@@ -746,24 +659,12 @@ def _frame(table: object, name: str, style: Style) -> _TypedSource:
     return _TypedSource(name, style, whole.schema, whole.num_rows, batches)
 
 
-def _columns(table: Any, name: str) -> tuple[list[str], list[pa.Array]]:  # noqa: ANN401
-    if isinstance(table, pa.Table | pa.RecordBatch):
-        return list(table.schema.names), list(table.columns)
-    if isinstance(table, Mapping):
-        columns = [(str(key), values) for key, values in table.items()]
-    elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
-        columns = [(str(key), table.iloc[:, n]) for n, key in enumerate(table.columns)]
-    elif hasattr(table, "__arrow_c_stream__"):
-        try:
-            return _columns(pa.table(table), name)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise InputError(f"{name} is not a table: {one_line(error)}.") from error
-    else:
-        raise InputError(
-            "a table must be the path of a file, a data frame, an arrow table or a "
-            f"mapping of column names to arrays, got {type(table).__name__}."
-        )
-    return [key for key, _ in columns], [_array(v, key, name) for key, v in columns]
+@contextlib.contextmanager
+def _as_table(name: str) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InputError(f"{name} is not a table: {one_line(error)}.") from error
 
 
 def _array(values: Any, column: str, name: str) -> pa.Array:  # noqa: ANN401
@@ -817,14 +718,12 @@ def open_source(
     >>> source.read(["city"]).to_pylist()
     [{'city': 'Rome'}, {'city': 'Oslo'}]
     """
-    style = Style() if style is None else style
-    expect = () if expect is None else tuple(expect)
-    if isinstance(table, Source):
-        table.check_columns(expect)
-        return table
+    style, expect = style or Style(), tuple(expect or ())
     source: Source
-    if not isinstance(table, str | os.PathLike):
-        source = _frame(table, "the table", style)
+    if isinstance(table, Source):
+        source = table
+    elif not isinstance(table, str | os.PathLike):
+        source = _in_memory(table, "the table", style)
     else:
         name = shortened(os.fspath(table), 300)
         path = _locate(table, name)

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calibrant.text import counted as amount
 
-def amount(count: int, one: str) -> str:
-    """Return a count with its noun.
-
-    >>> amount(1, "row"), amount(2000, "row")
-    ('1 row', '2,000 rows')
-    """
-    return f"{count:,} {one if count == 1 else one + 's'}"
+__all__ = [
+    "amount",
+    "close_names",
+    "listed",
+    "moment",
+    "one_line",
+    "percent",
+    "shortened",
+    "shown",
+    "written",
+]
 
 
 def percent(part: int, whole: int) -> str:
@@ -81,9 +86,8 @@ def close_names(wanted: str, names: Sequence[str], most: int = 3) -> list[str]:
     >>> close_names("Prise", ["price", "size", "rooms"])
     ['price']
     """
-    folded: dict[str, str] = {}
-    for name in names[:1_000]:  # each costs a comparison
-        folded.setdefault(name.strip().casefold()[:200], name)
+    # Each name costs a comparison: no more than 1,000.
+    folded = {name.strip().casefold()[:200]: name for name in reversed(names[:1_000])}
     key = wanted.strip().casefold()[:200]
     found = difflib.get_close_matches(key, list(folded), n=most, cutoff=0.7)
     return [folded[fold] for fold in found]

@@ -3,17 +3,17 @@
 import contextlib
 import gzip
 import os
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet
 
 from calibrant.errors import InputError
+from calibrant.files import replacing
 from calibrant.tables.read import PARQUET, ending, user_path
 from calibrant.tables.wording import one_line, shown
 
@@ -77,17 +77,13 @@ class TableWriter:
     ) -> None:
         self._name = os.fspath(path)
         self._target = _target(path, inputs)
-        # Cut, because file systems take 255 bytes for a name; at random, so that what
-        # a killed process left is never in the way.
-        start = self._target.name.encode()[:100].decode(errors="ignore")
-        part = f".{start}.{secrets.token_hex(8)}.part"
-        self._part = self._target.with_name(part)
         suffix, self._packed = ending(path)
         self._parquet = suffix in PARQUET
         self._delimiter = "\t" if suffix == ".tsv" else ","
         self._neutralize = neutralize and not self._parquet
         self._schema = schema
-        self._stream: BinaryIO | None = None
+        self._stack = contextlib.ExitStack()
+        self._stream: Any = None
         self._sink: Any = None
         self.rows = 0
         self.neutralized = 0
@@ -95,15 +91,14 @@ class TableWriter:
 
     def __enter__(self) -> Self:
         with self._one_line():
-            self._stream = self._part.open("xb")
+            self._stream = self._stack.enter_context(replacing(self._target))
         return self
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write some rows; all batches must have the same columns."""
         with self._one_line():
             self._begin(batch.schema)
-            if batch.schema != self._schema:
-                batch = batch.cast(self._schema)
+            batch = batch.cast(self._schema)
             if self._parquet:
                 self._sink.write_batch(batch)
             else:
@@ -117,31 +112,27 @@ class TableWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        try:
-            if kind is None:
-                self._finish()
-        finally:
-            if self._parquet and self._sink is not None:
-                self._sink.is_open = False  # or it writes its end when it is collected
-            with contextlib.suppress(OSError):
-                if self._stream is not None:
-                    self._stream.close()
-            with contextlib.suppress(OSError):
-                self._part.unlink(missing_ok=True)
+        if error is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._one_line(), self._stack:
+            self._finish()
 
-    def _begin(self, schema: pa.Schema) -> BinaryIO:
-        """Write the header once there is a schema, and return the hidden file."""
+    def _begin(self, schema: pa.Schema) -> None:
+        """Write the header once there is a schema."""
         if self._stream is None:
             raise InputError(
                 f"{self._name}: write inside of a with block, as in "
                 "'with TableWriter(path) as writer'."
             )
         if self._sink is not None:
-            return self._stream
+            return
         self._schema = schema if self._schema is None else self._schema
         if self._parquet:
             self._sink = pyarrow.parquet.ParquetWriter(self._stream, self._schema)
-            return self._stream
+            # Else it writes its end when it is collected, also after an error.
+            self._stack.callback(setattr, self._sink, "is_open", False)
+            return
         self._sink = self._stream
         if self._packed:
             # Without the time of writing, equal rows give equal bytes. gzip's usual
@@ -149,20 +140,14 @@ class TableWriter:
             self._sink = gzip.GzipFile("", "wb", 4, self._stream, mtime=0)
         header = self._quoted(pa.array(self._schema.names, pa.string()))
         self._sink.write(f"{self._delimiter.join(header.to_pylist())}\n".encode())
-        return self._stream
 
     def _finish(self) -> None:
-        """Write what is left, make it safe on the disk, and give it its name."""
+        """Write what is left."""
         if self._schema is None:
             raise InputError(f"{self._name}: there are no rows to write.")
-        with self._one_line():
-            stream = self._begin(self._schema)
-            if self._parquet or self._packed:
-                self._sink.close()
-            stream.flush()
-            os.fsync(stream.fileno())
-            stream.close()
-            self._part.replace(self._target)
+        self._begin(self._schema)
+        if self._sink is not self._stream:
+            self._sink.close()
 
     @contextlib.contextmanager
     def _one_line(self) -> Iterator[None]:
@@ -196,18 +181,15 @@ class TableWriter:
 
     def _quoted(self, text: pa.Array) -> pa.Array:
         """Put apostrophes before formulas, and quotes around what needs them."""
-        formula = pc.match_substring_regex(text, _FORMULA)
-        if self._neutralize and pc.any(formula).as_py():
+        if self._neutralize:
+            formula = pc.match_substring_regex(text, _FORMULA)
             formula = pc.and_not(formula, pc.match_substring_regex(text, _NUMBER))
-            count = pc.sum(formula).as_py()
-            if count and self.example is None:
-                self.example = text.filter(formula)[0].as_py()
-            self.neutralized += count
-            marked = pc.binary_join_element_wise("'", text, "")
-            text = pc.if_else(formula, marked, text)
+            if pc.any(formula).as_py():
+                self.example = self.example or text.filter(formula)[0].as_py()
+                self.neutralized += pc.sum(formula).as_py()
+                marked = pc.binary_join_element_wise("'", text, "")
+                text = pc.if_else(formula, marked, text)
         special = pc.match_substring_regex(text, rf'["\r\n{self._delimiter}]|^\s|\s$')
-        if not pc.any(special).as_py():
-            return text
         doubled = pc.replace_substring(text, '"', '""')
         quoted = pc.binary_join_element_wise('"', doubled, '"', "")
         return pc.if_else(special, quoted, text)
@@ -231,7 +213,7 @@ def write_table(
     with TableWriter(
         path, inputs=inputs, neutralize=neutralize, schema=table.schema
     ) as writer:
-        for batch in table.to_batches(max_chunksize=ROWS):
+        for batch in table.to_batches():
             writer.write(batch)
 
 
@@ -239,11 +221,9 @@ def _target(
     path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str]]
 ) -> Path:
     """Return where the file goes, or say why it cannot."""
-    name = os.fspath(path)
-    place = user_path(path, what="the output")
-    suffix, packed = ending(place)
+    suffix, packed = ending(path)
+    place = Path(os.path.realpath(user_path(path, what="the output")))
     fault = None
-    place = Path(os.path.realpath(place))
     if suffix not in (".csv", ".tsv", *PARQUET) or (packed and suffix in PARQUET):
         ends = ".csv, .tsv (also with .gz behind it) or .parquet"
         fault = f"the output must end in {ends}."
@@ -252,17 +232,13 @@ def _target(
         fault = f"this is {noun}."
     elif not place.parent.is_dir():
         fault = f"there is no folder {place.parent}. Make it first, or choose another."
-    elif any(_same(place, user_path(one, what="an input")) for one in inputs):
+    elif any(
+        place.exists() and Path(one).exists() and place.samefile(one) for one in inputs
+    ):
         fault = (
             "this is the input itself, which would be lost. Choose another name for "
             "the output."
         )
     if fault:
-        raise InputError(f"{name}: {fault}")
+        raise InputError(f"{os.fspath(path)}: {fault}")
     return place
-
-
-def _same(place: Path, other: Path) -> bool:
-    if place.exists() and other.exists():
-        return place.samefile(other)
-    return os.path.realpath(other) == str(place)

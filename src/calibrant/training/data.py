@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -58,11 +59,9 @@ class TrainingData:
                 f"entry of rows, got x {tuple(self.x.shape)}, y {tuple(self.y.shape)} "
                 f"and {members} entries."
             )
-        _check_rows(self.rows, members, n, name="rows")
-        if self.held_out is not None:
-            _check_rows(self.held_out, members, n, name="held_out")
-        if self.regularized is not None:
-            _check_rows(self.regularized, members, n, name="regularized")
+        for name in ("rows", "held_out", "regularized"):
+            if getattr(self, name) is not None:
+                _check_rows(getattr(self, name), members, n, name=name)
         weights = self.weights
         if weights is None:
             return
@@ -79,15 +78,13 @@ class TrainingData:
 
     def to(self, device: torch.device) -> "TrainingData":
         """Move everything to a device."""
-        held_out, apart, weights = self.held_out, self.regularized, self.weights
-        return TrainingData(
-            x=self.x.to(device),
-            y=self.y.to(device),
-            rows=[own.to(device) for own in self.rows],
-            held_out=held_out and [own.to(device) for own in held_out],
-            regularized=apart and [own.to(device) for own in apart],
-            weights=None if weights is None else weights.to(device),
-        )
+
+        def moved(part: Any) -> Any:  # noqa: ANN401
+            if part is None or isinstance(part, Tensor):
+                return None if part is None else part.to(device)
+            return [own.to(device) for own in part]
+
+        return TrainingData(**{name: moved(part) for name, part in vars(self).items()})
 
     def order(self, generator: torch.Generator) -> Tensor:
         """Draw each member's order of one epoch, shape ``(members, longest)``.

@@ -4,12 +4,14 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from calibrant._checks import InputError, find_part
+from calibrant._distributed import Team, fingerprint_of, join_team, plain
 from calibrant._progress import Bar
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import (
@@ -21,7 +23,6 @@ from calibrant.regularizers.conditional import ConditionalRegularizer
 from calibrant.regularizers.module import QuantileRegularizer
 from calibrant.scores import SCORES, beta_nll
 from calibrant.training.data import TrainingData
-from calibrant.training.distributed import Team, fingerprint_of, join_team, plain
 from calibrant.training.history import (
     DivergedError,
     EpochState,
@@ -193,15 +194,26 @@ class Trainer:
         self.adversarial = recipe.adversarial > 0
         if self.adversarial:
             self.reach = recipe.adversarial * self.data.ranges()
-        held_out = self.data.held_out
-        self.held_out: tuple[Tensor, Tensor] | None = None
         self.floor: float | None = None
+        held_out = self.data.held_out
         if held_out is not None:
             self.held_out = _padded(held_out)
-            sizes = [len(own) for own in held_out]
-            floors = [expected_calibration_error(n, levels=_LEVELS) for n in sizes]
+            floors = [
+                expected_calibration_error(len(own), levels=_LEVELS) for own in held_out
+            ]
             self.floor = sum(floors) / len(floors)
-        self.best = self._early_stopping()
+        self.best: _BestWeights | None = None
+        if recipe.patience is not None:
+            if held_out is None and judge is None:
+                raise InputError(
+                    f"early stopping (patience={recipe.patience}) looks at rows that "
+                    "are not learned from, and there are none. Give data.held_out, or "
+                    "set patience=None."
+                )
+            # Of a plain module also its running statistics.
+            everything = [*network.parameters(), *network.buffers()]
+            tensors = self.parameters if self.stacked else everything
+            self.best = _BestWeights(tensors, self.members, recipe.patience)
         # Masks are drawn where the network is, orders on the CPU.
         seed = int(torch.randint(2**62, (), generator=generator))
         rank = 0 if team is None else team.rank  # other rows, other masks
@@ -213,29 +225,13 @@ class Trainer:
             source = torch.Generator().manual_seed(seed)
             self.apart = self.data.regularized_batches(source)
         if team is not None:
-            seen = [data.x, data.y, data.weights, *data.rows, *(data.held_out or ())]
-            seen += data.regularized or ()
-            arrays = (part if part is None else part.cpu().numpy() for part in seen)
+            seen = [data.x, data.y, data.weights, *data.rows]
+            seen += [*(data.held_out or ()), *(data.regularized or ())]
             shapes = [tuple(part.shape) for part in self.parameters]
-            parts = [*plain(vars(recipe)), shapes, generator.get_state().tolist()]
+            parts = [*plain(vars(recipe)), shapes, generator.get_state()]
             name = "rows, recipe, network and generator"
-            team.check_alike(fingerprint_of(*arrays, *parts), name=name, device=device)
+            team.check_alike(fingerprint_of(*seen, *parts), name=name, device=device)
             team.share([*network.parameters(), *network.buffers()])
-
-    def _early_stopping(self) -> "_BestWeights | None":
-        patience = self.recipe.patience
-        if patience is None:
-            return None
-        if self.held_out is None and self.judge is None:
-            raise InputError(
-                f"early stopping (patience={patience}) looks at rows that are not "
-                "learned from, and there are none. Give data.held_out, or set "
-                "patience=None."
-            )
-        # Of a plain module all that it holds: running statistics belong to the weights.
-        everything = [*self.network.parameters(), *self.network.buffers()]
-        tensors = self.parameters if self.stacked else everything
-        return _BestWeights(tensors, self.members, patience, stacked=self.stacked)
 
     def epoch(self, number: int) -> EpochState:
         """Train for one epoch and look at the held-out rows."""
@@ -270,11 +266,8 @@ class Trainer:
             rows = team.part(rows)
         x, y = self.data.batch(rows)
         self.optimizer.zero_grad(set_to_none=True)
-        try:
+        with self._explained(place, x, y):
             loss, regularizer = self._loss(x, y, rows)
-        except ValueError as error:
-            self._explain(error, place, x, y)
-            raise
         # All processes see the same loss, and so diverge together.
         found = loss.detach() if team is None else team.mean(loss)
         value = float(found.sum())
@@ -294,10 +287,16 @@ class Trainer:
         score = self._mean_score(predicted, y, rows)
         loss, regularizer = score, None
         if self.regularized:
-            if self.apart is not None:
-                regularizer = self._regularizer_apart(next(self.apart))
+            if self.apart is not None:  # rows whose score is not learned from
+                others = next(self.apart)
+                others = others if self.team is None else self.team.part(others)
+                other_x, y_seen = self.data.batch(others)
+                seen = self._predicted(other_x)
+                if not self.recipe.regularize_whole:
+                    seen = with_detached_location(seen)
             else:
-                regularizer = self.regularizer(predicted, y if self.stacked else y[0])
+                seen, y_seen = predicted, y
+            regularizer = self.regularizer(seen, self._target(y_seen))
             loss = score + self.strengths * regularizer
         if self.adversarial:  # rows moved to where the score is worse (FGSM)
             (slope,) = torch.autograd.grad(score.sum(), x, retain_graph=True)
@@ -305,14 +304,8 @@ class Trainer:
             loss = (loss + self._mean_score(self._predicted(moved), y, rows)) / 2
         return loss, regularizer
 
-    def _regularizer_apart(self, rows: Tensor) -> Tensor:
-        """Regularizer of rows ``(members, b)`` whose score is not learned from."""
-        x, y = self.data.batch(rows if self.team is None else self.team.part(rows))
-        predicted = self._predicted(x)
-        if not self.recipe.regularize_whole:
-            predicted = with_detached_location(predicted)
-        value: Tensor = self.regularizer(predicted, y if self.stacked else y[0])
-        return value
+    def _target(self, y: Tensor) -> Tensor:
+        return y if self.stacked else y[0]
 
     def _predicted(self, x: Tensor) -> AbstractDistribution:
         """Distribution of each member, ``(members, b)``; of a plain module ``(b,)``."""
@@ -332,8 +325,7 @@ class Trainer:
         self, predicted: AbstractDistribution, y: Tensor, rows: Tensor
     ) -> Tensor:
         """Weighted mean score of each member, shape ``(members,)``."""
-        target = y if self.stacked else y[0]
-        scores: Tensor = self.score(predicted, target).reshape(rows.shape)
+        scores: Tensor = self.score(predicted, self._target(y)).reshape(rows.shape)
         if self.weights is not None:
             # All of a member's have mean 1; those of a batch only in expectation.
             scores = self.weights.gather(1, rows) * scores
@@ -357,7 +349,7 @@ class Trainer:
     def _look(self, epoch: int) -> tuple[float | None, float | None]:
         """Judge the network and keep the weights of members that improved."""
         judge, error = self.judge, None
-        if judge is None and self.held_out is None:
+        if judge is None and self.floor is None:
             return None, None
         self._share_buffers()
         # What predicts by passes with dropout is judged by one of them.
@@ -376,9 +368,20 @@ class Trainer:
 
     def _held_out_scores(self, epoch: int) -> tuple[Tensor, float]:
         """Mean score of each member's held-out rows, and their calibration error."""
-        rows, real = cast("tuple[Tensor, Tensor]", self.held_out)
+        rows, real = self.held_out
         place = f"the held-out rows after epoch {epoch}"
-        parts = [self._score_and_pit(part, place) for part in rows.split(_CHUNK, dim=1)]
+        parts = []
+        for part in rows.split(_CHUNK, dim=1):
+            x, y = self.data.batch(part)
+            target = self._target(y)
+            with self._explained(place, x, y):
+                predicted = self._predicted(x)
+                scores, pit = self.score(predicted, target), predicted.cdf(target)
+            scores = scores.reshape(part.shape)
+            lost = scores.isnan()  # a target outside of the support scores infinity
+            if lost.any():
+                raise self._diverged(place, lost.any(1), x, y)
+            parts.append((scores, pit.reshape(part.shape)))
         scores, pit = (torch.cat(values, 1) for values in zip(*parts, strict=True))
         weights = counts = real.to(scores.dtype)
         if self.weights is not None:
@@ -387,22 +390,6 @@ class Trainer:
             weights = torch.where(weights.sum(1, keepdim=True) > 0, weights, counts)
         means = (scores * weights).sum(1) / weights.sum(1)
         return means, _calibration_error(pit, real)
-
-    def _score_and_pit(self, rows: Tensor, place: str) -> tuple[Tensor, Tensor]:
-        """Scores and PIT values of rows, each of shape ``(members, b)``."""
-        x, y = self.data.batch(rows)
-        target = y if self.stacked else y[0]
-        try:
-            predicted = self._predicted(x)
-            scores, pit = self.score(predicted, target), predicted.cdf(target)
-        except ValueError as error:
-            self._explain(error, place, x, y)
-            raise
-        scores = scores.reshape(rows.shape)
-        lost = scores.isnan()  # a target outside of the support scores infinity
-        if lost.any():
-            raise self._diverged(place, lost.any(1), x, y)
-        return scores, pit.reshape(rows.shape)
 
     def _share_buffers(self) -> None:
         if self.team is not None and not self.stacked:
@@ -428,12 +415,17 @@ class Trainer:
             raise self._diverged(place, bad, none, none)
         return [epochs] * self.members
 
-    def _explain(self, error: ValueError, place: str, x: Tensor, y: Tensor) -> None:
-        """Raise DivergedError if a refusal comes from a training that diverged."""
-        bad = _spoiled([x, y], self.members)
-        bad |= _spoiled(self.parameters, self.members, _VAST)
-        if bad.any() or re.search(r"\b(nan|inf)\b", str(error), re.IGNORECASE):
-            raise self._diverged(place, bad, x, y) from error
+    @contextmanager
+    def _explained(self, place: str, x: Tensor, y: Tensor) -> Iterator[None]:
+        """Raise DivergedError for a refusal that comes from a diverged training."""
+        try:
+            yield
+        except ValueError as error:
+            bad = _spoiled([x, y], self.members)
+            bad |= _spoiled(self.parameters, self.members, _VAST)
+            if bad.any() or re.search(r"\b(nan|inf)\b", str(error), re.IGNORECASE):
+                raise self._diverged(place, bad, x, y) from error
+            raise
 
     def _diverged(self, place: str, bad: Tensor, x: Tensor, y: Tensor) -> DivergedError:
         """Say who diverged, where, and the likely cause."""
@@ -462,10 +454,8 @@ class Trainer:
 class _BestWeights:
     """Early stopping: the weights of each member's best epoch, by its score."""
 
-    def __init__(
-        self, tensors: Sequence[Tensor], members: int, patience: int, *, stacked: bool
-    ) -> None:
-        self._tensors, self._stacked, self._patience = tensors, stacked, patience
+    def __init__(self, tensors: Sequence[Tensor], members: int, patience: int) -> None:
+        self._tensors, self._patience = tensors, patience
         self._score = torch.full((members,), torch.inf)
         self._epoch = torch.zeros(members, dtype=torch.long)
         self._kept: list[Tensor] | None = None
@@ -482,11 +472,10 @@ class _BestWeights:
         if self._kept is None:
             self._kept = [now.detach().clone() for now in self._tensors]
         elif better.any():
+            # A whole module has tensors without an axis of members.
+            chosen = ... if better.all() else better
             for kept, now in zip(self._kept, self._tensors, strict=True):
-                if self._stacked:
-                    kept[better] = now.detach()[better]
-                else:
-                    kept.copy_(now.detach())
+                kept[chosen] = now.detach()[chosen]
 
     def exhausted(self, epoch: int) -> bool:
         """Tell whether all members are done."""
@@ -494,9 +483,8 @@ class _BestWeights:
 
     def restore(self) -> list[int]:
         """Give the best weights back, and say from which epochs they are."""
-        kept = self._kept or self._tensors
         with torch.no_grad():
-            for now, best in zip(self._tensors, kept, strict=True):
+            for now, best in zip(self._tensors, self._kept or (), strict=False):
                 now.copy_(best)
         return self._epoch.tolist()
 
@@ -544,12 +532,11 @@ def _padded(rows: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def _calibration_error(pit: Tensor, real: Tensor) -> float:
-    r"""Mean over members of the squared gaps :math:`\sum_j (\hat F(j/20) - j/20)^2`.
+    """Mean over members of ``calibration_error`` of those that are real.
 
-    PIT values and which of them count, each of shape ``(members, n)``.
+    One pass for all members ``(members, n)``, and NaN lies below no level.
     """
     nominal = torch.arange(1, _LEVELS + 1, device=pit.device).double() / _LEVELS
-    # NaN falls behind the last level.
     place = torch.bucketize(pit, nominal.to(pit.dtype))
     count = torch.zeros(len(pit), _LEVELS + 1, device=pit.device, dtype=torch.float64)
     count.scatter_add_(1, place, real.double())

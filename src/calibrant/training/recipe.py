@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
@@ -147,8 +147,3 @@ class Recipe:
                 f"conditional must be a list of keys out of {', '.join(_KEYS)}, got "
                 f"{self.conditional!r}."
             )
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """List the names of all choices."""
-        return [choice.name for choice in fields(cls)]
