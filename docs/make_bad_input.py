@@ -2,7 +2,7 @@
 
     python docs/make_bad_input.py
 
-The cases are those of ``tests/support/bad_input``; ``tests/cli/test_bad_input.py``
+The cases are those of ``tests/support/bad_input``; ``tests/commands/test_bad_input.py``
 holds every line of the table to what is printed.
 """
 
@@ -31,7 +31,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         model = make_model(Path(name))
         groups = {
-            heading: [line(case, model) for case in cases if not case.defect]
+            heading: [line(case, model) for case in cases]
             for heading, cases in GROUPS.items()
         }
     PAGE.write_text(page(groups), encoding="utf-8")

@@ -54,15 +54,15 @@ def model_of(name: str, seed: int) -> CalibratedRegressor:
 def measured(name: str, table: DataSet, split: Split, number: int) -> dict[str, Any]:
     """Fit one of the models, and measure it on the rows that it has not seen."""
     model = model_of(name, number).fit(table.x[split.train], table.y[split.train])
-    law = model.predict_distribution(table.x[split.test])
+    predictive = model.predict_distribution(table.x[split.test])
     y = torch.from_numpy(table.y[split.test])
-    pit = law.cdf(y)
+    pit = predictive.cdf(y)
     return {
         "coverage": float(((2 * pit - 1).abs() <= 0.9).double().mean()),
         "error": paper_calibration_error(pit),
-        "rmse": float((law.mean - y).square().mean().sqrt()),
-        "nll": float(-law.log_prob(y).mean()),
-        "crps": float(law.crps(y).mean()),
+        "rmse": float((predictive.mean - y).square().mean().sqrt()),
+        "nll": float(-predictive.log_prob(y).mean()),
+        "crps": float(predictive.crps(y).mean()),
         "pit": [round(value, 5) for value in pit.tolist()],
     }
 

@@ -84,8 +84,8 @@ def shapes() -> Axes:
         "Too low: a slope": Gaussian(right.mean - 0.6 * right.stddev, right.stddev),
     }
     _, panels = pyplot.subplots(2, 2, figsize=(8, 5.4), layout="constrained")
-    for ax, (title, law) in zip(panels.flat, wrong.items(), strict=True):
-        plot_pit_histogram(law.cdf(y), title=title, ax=ax)
+    for ax, (title, predictive) in zip(panels.flat, wrong.items(), strict=True):
+        plot_pit_histogram(predictive.cdf(y), title=title, ax=ax)
     return panels.flat[0]  # type: ignore[no-any-return]
 
 
@@ -188,7 +188,7 @@ def _curve(ax: Axes, found: dict[str, Any], color: str, title: str) -> None:
 def pictures() -> dict[str, Callable[[], Axes]]:
     """Name of the file to the function that draws it."""
     models, y, x = data()
-    pit = {name: law.cdf(y) for name, law in models.items()}
+    pit = {name: predictive.cdf(y) for name, predictive in models.items()}
     errors = {name: calibration_error(values) for name, values in pit.items()}
     return {
         "calibration": lambda: plot_calibration(pit, title="Calibration"),
@@ -200,8 +200,8 @@ def pictures() -> dict[str, Callable[[], Axes]]:
         ),
         "sharpness": lambda: plot_sharpness(
             {
-                name: (errors[name], float(law.stddev.mean()))
-                for name, law in models.items()
+                name: (errors[name], float(predictive.stddev.mean()))
+                for name, predictive in models.items()
             },
             floor=expected_calibration_error(ROWS),
             title="Sharpness against calibration",

@@ -8,6 +8,7 @@ Each folder of ``results/`` is one that ``calibrant reproduce --out`` has writte
 """
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -85,9 +86,11 @@ def masks() -> Grid:
 def default() -> dict[str, str]:
     """Compare the default with others, and with parts of it taken away."""
     sys.path.insert(0, str(ROOT))  # bench is not installed
+    from bench.networks import ratios
     from bench.summary import OTHERS, PEERS, Results
 
     results = Results.read(ROOT / "results/default/cells.jsonl")
+    networks = (ROOT / "results/default/networks.jsonl").read_text("utf-8")
     others = (*PEERS, *OTHERS)
     parts = [name for name in results.methods if name not in ("default", *others)]
     lines = [f"- {line}" for line in results.summary()]
@@ -97,6 +100,7 @@ def default() -> dict[str, str]:
         "default parts": results.ratios(parts),
         "default tables": "\n".join(lines[:judged]),
         "default judged": "\n".join(lines[judged:]),
+        "networks": ratios([json.loads(line) for line in networks.splitlines()]),
     }
 
 

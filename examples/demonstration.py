@@ -10,11 +10,8 @@ one line in the loss.
 
 import argparse
 import statistics
-from base64 import b64encode
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
-from io import BytesIO
 from pathlib import Path
 
 import torch
@@ -57,7 +54,7 @@ def make_data(rows: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
 
 
 def predict(network: nn.Module, x: Tensor) -> Normal:
-    """Turn the network's two outputs into a law for each row."""
+    """Turn the network's two outputs into a distribution for each row."""
     mean, raw = network(x).unbind(-1)
     return Normal(mean, 0.02 + nn.functional.softplus(raw))
 
@@ -73,10 +70,10 @@ def train(regularizer: nn.Module | None, seed: int, epochs: int) -> Outcome:
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
     for _ in range(epochs):
         for rows in torch.randperm(TRAIN_ROWS, generator=generator).split(BATCH):
-            law = predict(network, x[rows])
-            loss = -law.log_prob(y[rows]).mean()
+            predictive = predict(network, x[rows])
+            loss = -predictive.log_prob(y[rows]).mean()
             if regularizer is not None:
-                loss = loss + regularizer(law, y[rows])  # the one line
+                loss = loss + regularizer(predictive, y[rows])  # the one line
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -85,15 +82,15 @@ def train(regularizer: nn.Module | None, seed: int, epochs: int) -> Outcome:
 
 @torch.no_grad()
 def measure(network: nn.Module, x: Tensor, y: Tensor) -> Outcome:
-    """Compare the network's laws with the targets."""
-    law = predict(network, x)
-    pit = law.cdf(y)
+    """Compare the network's distributions with the targets."""
+    predictive = predict(network, x)
+    pit = predictive.cdf(y)
     return Outcome(
         pit=pit,
         error=100 * calibration_error(pit),
         coverage=float(((pit > 0.05) & (pit < 0.95)).double().mean()),
-        rmse=float((law.mean - y).square().mean().sqrt()),
-        nll=float(-law.log_prob(y).mean()),
+        rmse=float((predictive.mean - y).square().mean().sqrt()),
+        nll=float(-predictive.log_prob(y).mean()),
     )
 
 
@@ -118,10 +115,7 @@ def tabulate(outcomes: dict[str, list[Outcome]]) -> list[tuple[str, ...]]:
     ]
 
 
-HEADINGS = ("method", "error x 100", "90 % interval holds", "RMSE", "NLL")
-
-
-def draw(outcomes: dict[str, list[Outcome]]) -> bytes:
+def draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
     """Calibration curves of the first repeat as a PNG file."""
     import matplotlib as mpl
 
@@ -136,52 +130,17 @@ def draw(outcomes: dict[str, list[Outcome]]) -> bytes:
         title=f"Calibration on {TEST_ROWS:,} unseen rows",
         ax=axes,
     )
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=160)
-    return buffer.getvalue()
-
-
-def page(rows: list[tuple[str, ...]], facts: list[str], picture: bytes) -> str:
-    """Put table, facts and picture on one self-contained page."""
-    head = "".join(f"<th>{escape(text)}</th>" for text in HEADINGS)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-        for row in rows
-    )
-    texts = "".join(f"<p>{escape(fact)}</p>" for fact in facts)
-    image = b64encode(picture).decode()
-    return f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>calibrant: demonstration</title>
-<style>
-  body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 3rem auto;
-         padding: 0 1rem; color: #111827; }}
-  table {{ border-collapse: collapse; width: 100%; }}
-  th, td {{ text-align: right; white-space: nowrap; padding: .4rem .6rem;
-            border-bottom: 1px solid #e5e7eb; }}
-  th:first-child, td:first-child {{ text-align: left; }}
-  img {{ width: 100%; max-width: 36rem; }}
-</style>
-<h1>Quantile regularization on generated data</h1>
-<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>
-{texts}
-<img alt="Calibration curves of the first repeat" src="data:image/png;base64,{image}">
-</html>
-"""
+    figure.savefig(path, format="png", dpi=160)
 
 
 def main() -> None:
-    """Train, print, draw and write the page."""
+    """Train, print and draw."""
     parser = argparse.ArgumentParser(description="Base against regularized training.")
     parser.add_argument("--out", type=Path, default=Path("reproduction"))
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=80)
     options = parser.parse_args()
-    if options.repeats < 1 or options.epochs < 1:
-        parser.error("--repeats and --epochs must be at least 1")
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:  # before the training, so that none of it is lost
-        parser.error(f"--out must be a folder that can be written: {error}")
+    options.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)  # networks this small are slower with more
 
     console = Console()
@@ -190,28 +149,22 @@ def main() -> None:
     for name, seed in track(jobs, "training", console=console):
         outcomes[name].append(train(METHODS[name](), seed, options.epochs))
 
-    rows = tabulate(outcomes)
-    table = Table(*HEADINGS)
-    for row in rows:
+    table = Table("method", "error x 100", "90 % interval covered", "RMSE", "NLL")
+    for row in tabulate(outcomes):
         table.add_row(*row)
     console.print(table)
     pairs = zip(outcomes["base"], outcomes["regularized"], strict=True)
     better = sum(regularized.error < base.error for base, regularized in pairs)
-    facts = [
+    console.print(
         f"A perfectly calibrated model would show an error of "
-        f"{100 * expected_calibration_error(TEST_ROWS):.2f} on {TEST_ROWS:,} rows.",
+        f"{100 * expected_calibration_error(TEST_ROWS):.2f} on {TEST_ROWS:,} rows.\n"
         f"Quantile regularization lowered the error in {better} of {options.repeats} "
-        "repeats, with the same data, initial weights and batches.",
+        "repeats, with the same data, initial weights and batches.\n"
         f"Mean ± standard deviation over {options.repeats} repeats; {TRAIN_ROWS} rows "
-        f"to train on, {options.epochs} epochs.",
-    ]
-    for fact in facts:
-        console.print(fact)
-
-    picture = draw(outcomes)
-    (options.out / "calibration.png").write_bytes(picture)
-    (options.out / "index.html").write_text(page(rows, facts, picture), "utf-8")
-    console.print(f"Open {options.out / 'index.html'}", style="bold")
+        f"to train on, {options.epochs} epochs."
+    )
+    draw(outcomes, options.out / "calibration.png")
+    console.print(f"Open {options.out / 'calibration.png'}", style="bold")
 
 
 if __name__ == "__main__":

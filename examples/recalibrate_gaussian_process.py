@@ -21,10 +21,13 @@ process = GaussianProcessRegressor(kernel, normalize_y=True).fit(x[:200], y[:200
 
 held_out = process.predict(x[200:800], return_std=True)
 new = process.predict(x[800:], return_std=True)
-law = EmpiricalRecalibrator().fit(held_out, y[200:800]).transform(new)
+predictive = EmpiricalRecalibrator().fit(held_out, y[200:800]).transform(new)
 
-print(f"calibration error {calibration_error(law.base.cdf(y[800:])):.4f}", end=" -> ")
-print(f"{calibration_error(law.cdf(y[800:])):.4f}")
-print(f"mean crps {float(law.base.crps(y[800:]).mean()):.4f}", end=" -> ")
-print(f"{float(law.crps(y[800:]).mean()):.4f}")
-print(evaluate(law, y[800:]).verdict())
+print(
+    f"calibration error {calibration_error(predictive.base.cdf(y[800:])):.4f}",
+    end=" -> ",
+)
+print(f"{calibration_error(predictive.cdf(y[800:])):.4f}")
+print(f"mean crps {float(predictive.base.crps(y[800:]).mean()):.4f}", end=" -> ")
+print(f"{float(predictive.crps(y[800:]).mean()):.4f}")
+print(evaluate(predictive, y[800:]).verdict())

@@ -26,8 +26,11 @@ model = NGBRegressor(n_estimators=800, verbose=False).fit(x[:500], y[:500])
 
 held_out, new = model.pred_dist(x[500:1500]), model.pred_dist(x[1500:])
 recalibrator = EmpiricalRecalibrator().fit((held_out.loc, held_out.scale), y[500:1500])
-law = recalibrator.transform((new.loc, new.scale))
+predictive = recalibrator.transform((new.loc, new.scale))
 
-print(f"calibration error {calibration_error(law.base.cdf(y[1500:])):.4f}", end=" -> ")
-print(f"{calibration_error(law.cdf(y[1500:])):.4f}")
-print(evaluate(law, y[1500:]).verdict())
+print(
+    f"calibration error {calibration_error(predictive.base.cdf(y[1500:])):.4f}",
+    end=" -> ",
+)
+print(f"{calibration_error(predictive.cdf(y[1500:])):.4f}")
+print(evaluate(predictive, y[1500:]).verdict())

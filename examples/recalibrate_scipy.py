@@ -1,4 +1,4 @@
-"""Recalibrate frozen laws of scipy.stats, and keep the result as text.
+"""Recalibrate frozen distributions of scipy.stats, and keep the result as text.
 
 Run it with ``python examples/recalibrate_scipy.py``.
 """
@@ -20,12 +20,12 @@ known, new = slice(0, 1000), slice(1000, None)
 
 recalibrator = SmoothRecalibrator().fit(stats.expon(scale=2 * scale[known]), y[known])
 restored = from_json(recalibrator.to_json())
-law = recalibrator.transform(stats.expon(scale=2 * scale[new]))
+predictive = recalibrator.transform(stats.expon(scale=2 * scale[new]))
 
 print(f"calibration error {calibration_error(prediction.cdf(y)):.4f}", end=" -> ")
-print(f"{calibration_error(law.cdf(y[new])):.4f} with 1,000 held-out rows")
+print(f"{calibration_error(predictive.cdf(y[new])):.4f} with 1,000 held-out rows")
 print(f"as text: {len(recalibrator.to_json())} characters")
 again = restored.transform(stats.expon(scale=2 * scale[new]))
-same = bool((again.interval(0.9)[1] == law.interval(0.9)[1]).all())
+same = bool((again.interval(0.9)[1] == predictive.interval(0.9)[1]).all())
 print(f"read back, it predicts the same: {same}")
-print(evaluate(law, y[new]).verdict())
+print(evaluate(predictive, y[new]).verdict())

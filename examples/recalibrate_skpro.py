@@ -1,4 +1,4 @@
-"""Recalibrate laws of skpro, and hand them back to it (``pip install skpro``)."""
+"""Recalibrate skpro's distributions, and pass them back (``pip install skpro``)."""
 
 import numpy as np
 import pandas as pd
@@ -11,9 +11,9 @@ from calibrant import EmpiricalRecalibrator, QuantileTable, Recalibrated, evalua
 LEVELS = (np.arange(99) + 0.5) / 99
 
 
-def to_skpro(law: Recalibrated, rows: pd.Index) -> Empirical:
-    """Hand a law to skpro: for each row 99 values that are equally likely."""
-    values = law.quantiles(LEVELS).T.reshape(-1, 1).numpy()
+def to_skpro(predictive: Recalibrated, rows: pd.Index) -> Empirical:
+    """Pass a distribution to skpro: for each row 99 values that are equally likely."""
+    values = predictive.quantiles(LEVELS).T.reshape(-1, 1).numpy()
     index = pd.MultiIndex.from_product([range(99), rows])
     return Empirical(pd.DataFrame(values, index, ["y"]), index=rows, columns=["y"])
 
@@ -24,12 +24,13 @@ def main() -> None:
     x = pd.DataFrame(random.uniform(-2, 2, size=(2000, 2)), columns=["a", "b"])
     y = x["a"].to_numpy() + 0.5 * random.exponential(size=2000)
     model = ResidualDouble(LinearRegression()).fit(x[:500], pd.DataFrame(y[:500]))
-    laws = QuantileTable(LEVELS, model.predict_proba(x).quantile(LEVELS.tolist()))
+    given = QuantileTable(LEVELS, model.predict_proba(x).quantile(LEVELS.tolist()))
     known, new = slice(500, 1500), slice(1500, None)
-    law = EmpiricalRecalibrator().fit(laws[known], y[known]).transform(laws[new])
-    errors = [evaluate(each, y[new])["calibration_error"] for each in (law.base, law)]
+    served = EmpiricalRecalibrator().fit(given[known], y[known]).transform(given[new])
+    pair = (served.base, served)
+    errors = [evaluate(each, y[new])["calibration_error"] for each in pair]
     print(f"calibration error {errors[0]:.4f} -> {errors[1]:.4f}")
-    low, high = to_skpro(law, x.index[new]).quantile([0.05, 0.95]).to_numpy().T
+    low, high = to_skpro(served, x.index[new]).quantile([0.05, 0.95]).to_numpy().T
     covered = ((low <= y[new]) & (y[new] <= high)).mean()
     print("As distributions of skpro: ", end="")
     print(f"the 90 % intervals cover {covered:.1%} of {len(y[new])} unseen rows.")

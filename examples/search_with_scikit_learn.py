@@ -11,14 +11,14 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from calibrant import CalibratedRegressor, evaluate
 
 
-def law_of(pipeline: Pipeline, X: Any) -> Any:  # noqa: ANN401
-    """Ask the last step of a fitted pipeline for the law of each row."""
+def predictive_of(pipeline: Pipeline, X: Any) -> Any:  # noqa: ANN401
+    """Ask the last step of a fitted pipeline for the distribution of each row."""
     return pipeline[-1].predict_distribution(pipeline[:-1].transform(X))
 
 
 def minus_crps(pipeline: Pipeline, X: Any, y: Any) -> float:  # noqa: ANN401
-    """Score whole laws, the larger the better; R² would look at their means only."""
-    return -float(law_of(pipeline, X).crps(y).mean())
+    """Score whole distributions, larger is better; R² looks at their means only."""
+    return -float(predictive_of(pipeline, X).crps(y).mean())
 
 
 def main() -> None:
@@ -32,7 +32,7 @@ def main() -> None:
     search = GridSearchCV(make_pipeline(columns, model), grid, scoring=minus_crps, cv=2)
     best = search.fit(X, y).best_estimator_
     print(f"mean CRPS {-search.best_score_:.1f} with {search.best_params_}")
-    print(evaluate(law_of(best, X_new), y_new).verdict())
+    print(evaluate(predictive_of(best, X_new), y_new).verdict())
 
 
 if __name__ == "__main__":

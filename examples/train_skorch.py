@@ -13,12 +13,12 @@ class RegularizedNet(NeuralNet):  # type: ignore[misc,unused-ignore]
 
     def get_loss(self, raw: torch.Tensor, y: torch.Tensor, **_: object) -> torch.Tensor:
         """Add the regularizer to the negative log-likelihood."""
-        law, y = GaussianHead()(raw), y.to(raw)
-        loss: torch.Tensor = self.criterion_(law, y) - law.log_prob(y).mean()
+        normal, y = GaussianHead()(raw), y.to(raw)
+        loss: torch.Tensor = self.criterion_(normal, y) - normal.log_prob(y).mean()
         return loss
 
     def predict_distribution(self, X: object) -> Gaussian:
-        """Law of each row; with it ``calibrant.recalibrate(net, X, y)`` works too."""
+        """Distribution of each row; ``calibrant.recalibrate(net, X, y)`` uses it."""
         return GaussianHead()(torch.from_numpy(self.predict(X)))
 
 
@@ -32,8 +32,8 @@ def main() -> None:
     options |= {"criterion": QuantileRegularizer, "train_split": None, "verbose": 0}
     net = RegularizedNet(**layers, **options, batch_size=250).fit(x[:1000], y[:1000])
     held_out, unseen = map(net.predict_distribution, x[1000:].split([1000, 500]))
-    law = SmoothRecalibrator().fit(held_out, y[1000:2000]).transform(unseen)
-    print(evaluate(law, y[2000:]).verdict())
+    predictive = SmoothRecalibrator().fit(held_out, y[1000:2000]).transform(unseen)
+    print(evaluate(predictive, y[2000:]).verdict())
 
 
 if __name__ == "__main__":

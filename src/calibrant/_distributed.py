@@ -43,18 +43,11 @@ _TOLD = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 def gathers(wished: bool | None, *, training: bool, group: Group = None) -> bool:
-    """Tell whether to look at the rows of all processes.
+    """Tell whether to look at the rows of all processes of a group.
 
-    Parameters
-    ----------
-    wished
-        False for never. None: in training mode, with gradients, in a group of two or
-        more. True: always in a group, and without one an error.
-    training
-        Whether the module is in training mode: what only some processes call, such as
-        a look at validation rows, must not wait for the others.
-    group
-        The process group.
+    ``wished`` is False for never, and True for always, an error without a group. None:
+    in training mode with gradients, as what only some processes call (a look at
+    validation rows) must not wait for the others.
     """
     if wished is False:
         return False
@@ -108,33 +101,15 @@ def announced(device: torch.device, group: Group = None) -> Iterator[None]:
 def gather_rows(
     values: Tensor, group: Group = None, *, single_rows: bool = True
 ) -> Tensor:
-    r"""Join the rows of all processes, in the order of their ranks.
+    r"""Join rows ``(..., n)`` of all processes as ``(..., N)``, the same in each.
 
     Each process computes the same function of the joined rows, and its own rows get the
     gradient of that function times the number of processes. ``DistributedDataParallel``
-    takes the mean over the processes, which makes it the gradient of the whole batch:
-
-    .. math::
-        \frac{1}{W} \sum_{r=1}^W W \sum_{i \in r}
-        \frac{\partial R}{\partial u_i} \frac{\partial u_i}{\partial \theta}
-        = \frac{\partial R}{\partial \theta} .
-
+    takes the mean over the processes, which makes it the gradient of the whole batch.
     Nothing is sent in the backward pass.
 
-    Parameters
-    ----------
-    values
-        Shape ``(..., n)``; n may differ between processes and be 0, but not everywhere.
-    group
-        The process group; None for all processes.
-    single_rows
-        Whether one row of each process makes sense. Without it ``(fields, n, 1)`` is
-        refused everywhere: most likely the axis of rows is not the last one.
-
-    Returns
-    -------
-    Tensor
-        Shape ``(..., N)``, the same in each process.
+    n may differ between processes and be 0, but not everywhere. Without ``single_rows``
+    one row of each is refused: most likely the axis of rows is not the last one.
     """
     kind = zlib.crc32(repr((tuple(values.shape[:-1]), values.dtype)).encode())
     headers = _headers(values.shape[-1], kind, values.device, group)

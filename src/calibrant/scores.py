@@ -50,7 +50,7 @@ SCORES: Table[Score] = Table(
 _DECILES = tuple(tenth / 10 for tenth in range(1, 10))
 
 
-def law_and_target(
+def distribution_and_target(
     distribution: Prediction, y: ArrayLike
 ) -> tuple[AbstractDistribution, Tensor]:
     """Return the distribution and its finite targets, whose shapes fit."""
@@ -76,7 +76,7 @@ def nll(distribution: Prediction, y: ArrayLike) -> Tensor:
     >>> round(nll(Gaussian([0.0], [1.0]), [0.0]).item(), 4)  # log(2 pi) / 2
     0.9189
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     return -predicted.log_prob(target)
 
 
@@ -116,7 +116,7 @@ def crps(distribution: Prediction, y: ArrayLike) -> Tensor:
     >>> round(crps(Gaussian([0.0], [1.0]), [0.0]).item(), 4)
     0.2337
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     return predicted.crps(target)
 
 
@@ -138,7 +138,7 @@ def pinball(distribution: Prediction, y: ArrayLike, *, level: ArrayLike) -> Tens
     >>> pinball(Gaussian([0.0, 0.0], 1.0), [2.0, -4.0], level=0.5).tolist()
     [1.0, 2.0]
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     levels = _open_levels(level, like=target)
     if levels.ndim == 0:
         return _pinball(predicted, target, levels)
@@ -159,7 +159,7 @@ def mean_pinball(
     >>> mean_pinball(Gaussian([0.0], [1.0]), [2.0], levels=[0.5]).tolist()
     [1.0]
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     wanted = _open_levels(levels, like=target).reshape(-1)
     # A running sum: no (n, k) table where no gradient is asked for.
     total = _pinball(predicted, target, wanted[0])
@@ -191,7 +191,7 @@ def interval_score(
     >>> [round(value, 2) for value in interval_score(predictive, [0.0, 3.0]).tolist()]
     [3.29, 30.39]
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     lower, upper = predicted.interval(coverage)
     outside = (lower - target).clamp_min(0) + (target - upper).clamp_min(0)
     return (upper - lower) + 2 / (1 - coverage) * outside
@@ -206,7 +206,7 @@ def squared_error(distribution: Prediction, y: ArrayLike) -> Tensor:
     >>> squared_error(Gaussian([1.0], [1.0]), [3.0]).tolist()
     [4.0]
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     return (predicted.mean - target).square()
 
 
@@ -219,7 +219,7 @@ def absolute_error(distribution: Prediction, y: ArrayLike) -> Tensor:
     >>> absolute_error(Gaussian([1.0], [1.0]), [3.0]).tolist()
     [2.0]
     """
-    predicted, target = law_and_target(distribution, y)
+    predicted, target = distribution_and_target(distribution, y)
     return (predicted.quantile(0.5) - target).abs()
 
 

@@ -5,15 +5,18 @@ Examples that train others' models are elsewhere: those that need pandas 2 in
 their subject is tested.
 """
 
+import os
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from calibrant import QuantileRegularizer, evaluate, recalibrate
+from calibrant import QuantileRegularizer, evaluate, load, recalibrate
 from last_line import assert_calibrated, coverages
 
 ROOT = Path(__file__).parents[2]
@@ -159,3 +162,21 @@ def test_mlflow(run: Run, tmp_path: Path) -> None:
     # A tenth of the 1,800 of 3,000 rows that are not kept for the map.
     assert metrics["held_out/calibration_floor"] == pytest.approx(3.325 / 180)
     assert mlflow.active_run() is None
+
+
+def test_torchrun(tmp_path: Path) -> None:
+    example = str(ROOT / "examples" / "fit_with_torchrun.py")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    done = subprocess.run(
+        [*command, "--nproc-per-node", "2", example],
+        cwd=tmp_path,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("The 90 % intervals covered") == 1
+    assert_calibrated(done.stdout)
+    assert load(tmp_path / "model").fitted_parameters_["distributed"]

@@ -129,25 +129,17 @@ def test_fit_after_an_epoch_says_so_to_machines(
 @pytest.mark.parametrize(
     "what", ["commands.measuring.measure", "report.own_page.own_page"]
 )
-def test_fit_while_measuring_has_a_complete_model(
+def test_fit_while_measuring_has_a_complete_model_and_says_so(
     what: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(f"calibrant.{what}", ctrl_c)
-    run_command(FIT)
+    done = run_command(FIT)
     assert names(place) == ["houses.csv", "model", "new"]
     assert names(place / "new") == STORED
     assert TableModel.load("new").about["epochs"] == 3
-
-
-def test_fit_while_measuring_says_where_the_model_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("calibrant.commands.measuring.measure", ctrl_c)
-    done = run_command(FIT)
-    said = done.out + done.err
-    assert "no model" not in said
-    assert "interrupted" in said
-    assert "new" in said
+    assert "no model" not in done.out + done.err
+    assert "interrupted" in done.err
+    assert "Model:  new" in done.out
 
 
 @pytest.mark.parametrize("number", [1, 2])

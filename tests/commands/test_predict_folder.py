@@ -186,45 +186,31 @@ def test_notes_and_progress_of_all_files(
 def test_folders_that_cannot_be_predicted(
     folder: Path, parts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_table(parts / "more.csv", homes(5))
-    with pytest.raises(InputError, match=r"3 Parquet, 1 text\. Move the others away"):
-        run(folder, parts)
-    (parts / "more.csv").rename(parts / "more.txt")
-    with pytest.raises(InputError, match=r"3 Parquet, 1 others, such as 'more\.txt'"):
-        run(folder, parts)
-    (parts / "more.txt").unlink()
     (parts / "deeper.parquet").mkdir()
-    with pytest.raises(InputError, match=r"such as 'deeper\.parquet'"):
-        run(folder, parts)
-    for path in parts.iterdir():
-        path.rmdir() if path.is_dir() else path.unlink()
-    with pytest.raises(InputError, match=r"and there are none\. Put some into it"):
+    with pytest.raises(
+        InputError, match=r"3 Parquet, 1 others, such as 'deeper\.parquet'\. Move the"
+    ):
         run(folder, parts)
     assert not (parts.parent / "out").exists()
-
-    def forbidden(_: Path) -> None:
-        raise PermissionError(13, "Permission denied")
-
     monkeypatch.setattr(Path, "iterdir", forbidden)
     with pytest.raises(InputError, match=r"the folder cannot be read: .*Permission"):
         run(folder, parts)
 
 
+def forbidden(_: Path) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
 def test_places_for_predictions_that_cannot_be(
     fitted: TableFit, folder: Path, parts: Path, tmp_path: Path
 ) -> None:
-    for out in (parts, parts / "out", folder):
+    for out in (parts / "out", folder):
         with pytest.raises(InputError, match="is not the input's, nor in it, nor the"):
             predict_table(folder, parts, out)
     with pytest.raises(InputError, match="Name it as out"):
         predict_table(folder, parts)
     with pytest.raises(InputError, match="got one in memory"):
         predict_table(fitted.model, parts, tmp_path / "out")
-    (tmp_path / "file").touch()
-    with pytest.raises(InputError, match="and this is a file"):
-        predict_table(folder, parts, tmp_path / "file")
-    with pytest.raises(InputError, match="coverage must lie"):
-        predict_table(folder, parts, tmp_path / "out", coverage=90)
     assert not (tmp_path / "out").exists()
 
 
@@ -232,8 +218,6 @@ def test_a_scheduler_that_is_not_there_costs_no_former_output(
     folder: Path, parts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    with pytest.raises(InputError, match="shares out the files of a folder, got one"):
-        predict_table(folder, parts / NAMES[0], scheduler="tcp://127.0.0.1:8786")
     monkeypatch.setattr(_dask, "PATIENCE", 0.2)
     run(folder, parts)
     before = files(tmp_path / "out")

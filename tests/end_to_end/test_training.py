@@ -74,35 +74,14 @@ def test_the_same_seed_gives_the_same_numbers_bit_for_bit(
 
 
 @pytest.mark.slow
-def test_the_demonstration_writes_a_page_and_a_picture(
+def test_the_demonstration_prints_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "new" / "folder"
     arguments = ["--out", str(out), "--repeats", "2", "--epochs", "2"]
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
     runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert "A perfectly calibrated model would show" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "A perfectly calibrated model would show" in printed
+    assert "conditional" in printed
     assert (out / "calibration.png").read_bytes().startswith(b"\x89PNG")
-    page = (out / "index.html").read_text("utf-8")
-    assert "conditional" in page
-    assert "data:image/png;base64," in page
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "text"),
-    [
-        ("--repeats", "0", "must be at least 1"),
-        ("--out", str(SCRIPT / "inside a file"), "--out must be a folder"),
-    ],
-)
-def test_the_demonstration_refuses_bad_options_before_it_trains(
-    option: str,
-    value: str,
-    text: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), option, value])
-    with pytest.raises(SystemExit, match="2"):
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert text in capsys.readouterr().err

@@ -19,20 +19,12 @@ NAMES = [
 ]
 
 
-def printed(name: str) -> str:
-    result = subprocess.run(
-        [sys.executable, str(EXAMPLES / name)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_recalibration_ends_calibrated(name: str) -> None:
-    text = printed(name)
+    command = [sys.executable, str(EXAMPLES / name)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    text = result.stdout
     found = re.search(r"calibration error (\S+) -> (\S+)", text)
     assert found, text
     before, after = map(float, found.groups())

@@ -1,6 +1,7 @@
 """A stack of networks is as many ordinary ones."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -79,13 +80,6 @@ def test_gradients_and_adam_steps_equal_ordinary_networks(
         torch.testing.assert_close(stack(x)[i], network(x[i]), atol=1e-6, rtol=0)
 
 
-def test_one_member_is_an_ordinary_network_to_the_last_bits_of_float32() -> None:
-    # Kernels for small matrices may add up in another order.
-    stack = MLPStack(5, 2, hidden=HIDDEN).float()
-    x = torch.randn(7, 5, dtype=torch.float32)
-    torch.testing.assert_close(stack(x)[0], ordinary(stack, 0)(x), atol=2e-7, rtol=0)
-
-
 @pytest.mark.parametrize("outputs", [1, 2, 9])
 def test_the_product_of_the_last_layer_is_the_plain_one(outputs: int) -> None:
     shapes = ((3, 1, outputs), (3, 7, 4), (3, 4, outputs))
@@ -150,7 +144,7 @@ def test_thinned_networks_equal_masked_passes(x: Tensor) -> None:
 @pytest.mark.parametrize(
     ("x", "match"),
     [
-        (torch.zeros(4, 1), r"shape \(n, 5\) or \(3, n, 5\), got \(4, 1\)"),
+        (torch.zeros(4, 1), r"shape \(n, 5\) or \(3, n, 5\) .*, got \(4, 1\)"),
         (torch.zeros(2, 4, 5), r"got \(2, 4, 5\)"),
         (torch.zeros(5), r"dtype|shape"),
         (torch.zeros(4, 5, dtype=torch.float16), "network's dtype torch.float64, got"),
@@ -163,18 +157,12 @@ def test_refuses_inputs_that_do_not_fit(stack: MLPStack, x: Tensor, match: str) 
 
 
 @pytest.mark.parametrize(
-    "sizes",
-    [
-        {"members": 0},
-        {"hidden": (3, 0)},
-        {"features": 0},
-        {"outputs": -1},
-    ],
+    "sizes", [{"members": 0}, {"hidden": (3, 0)}, {"features": 0}, {"outputs": -1}]
 )
 def test_refuses_sizes_below_one(sizes: dict[str, int]) -> None:
-    options = {"features": 3, "outputs": 2, **sizes}
+    options: Any = {"features": 3, "outputs": 2, **sizes}
     with pytest.raises(InputError, match="must be at least 1, got features="):
-        MLPStack(options.pop("features"), options.pop("outputs"), **options)  # type: ignore[arg-type]
+        MLPStack(**options)
 
 
 class TestEncoding:

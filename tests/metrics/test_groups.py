@@ -35,12 +35,8 @@ from calibrant.metrics.groups import (
 )
 from calibrant.metrics.pit import (
     GriddedTargetWarning,
-    TargetGrid,
-    _surely_continuous,
-    detect_grid,
     numpy_generator,
 )
-from calibrant.metrics.spread import _spread_bins
 
 
 def uniform(n: int, seed: int = 0) -> np.ndarray:
@@ -136,7 +132,6 @@ def test_worst_group_keeps_its_level(make: Callable[[int], dict]) -> None:
     # What a search that forgets how many groups it looked at would claim.
     claimed = sum(each.group.p_value <= 0.05 for each in results) / models
     assert claimed > (0.5 if make is overlapping else 0.1)
-    assert np.mean([each.bonferroni >= each.p_value for each in results]) > 0.9
     assert results[0].tested == (35 if make is overlapping else 7)
 
 
@@ -319,21 +314,9 @@ def test_distinct_columns(keys: int) -> None:
     codes = rng.integers(3, size=(keys, 200)) + 3 * np.arange(keys)[:, None]
     codes[0, codes[0] == 1] = 2
     columns, counts = np.unique(codes, axis=1, return_counts=True)
-    found = _distinct_columns(codes)
+    found = _distinct_columns(codes, 3 * keys)
     np.testing.assert_array_equal(found[0], columns)
     np.testing.assert_array_equal(found[1], counts)
-
-
-@pytest.mark.parametrize("bins", [1, 10, 30])
-@pytest.mark.parametrize("ties", [False, True])
-def test_spread_bins_against_a_search(bins: int, ties: bool) -> None:
-    by = torch.rand(500).round(decimals=1) if ties else torch.rand(500)
-    first = torch.arange(1, bins) * 500 // bins
-    index = torch.bucketize(by, by.sort().values[first], right=True)
-    _, index, count = index.unique(return_inverse=True, return_counts=True)
-    found = _spread_bins(by, by.square(), bins=bins)
-    assert torch.equal(found.bin_of, index)
-    torch.testing.assert_close(found.weight, count / 500)
 
 
 @pytest.mark.parametrize("levels", [20, 100])
@@ -355,24 +338,3 @@ def test_normal_counts_have_the_law_of_multinomial_ones(
     for level in (0.5, 0.9, 0.99):
         normal, exact = (np.quantile(each, level) for each in errors)
         assert normal == pytest.approx(exact, rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("column", "grid"),
-    [
-        (np.arange(5000) / 7, None),
-        (np.minimum(np.arange(5000), 4900) / 7, TargetGrid(upper_cap=700)),
-        (np.maximum(np.arange(5000), 70) / 7, TargetGrid(lower_cap=10)),
-        (np.arange(5000) // 10, TargetGrid(step=1)),
-        (np.arange(5000) // 9, None),
-        (np.repeat([1.0, 2.0], 600), TargetGrid(step=1)),
-    ],
-    ids=["continuous", "capped", "floored", "rounded", "finely", "two"],
-)
-def test_a_quick_look_finds_the_same_grid(
-    column: np.ndarray, grid: TargetGrid | None
-) -> None:
-    shuffled = np.random.default_rng(0).permutation(column).astype(np.float64)
-    for values in (column.astype(np.float64), shuffled):
-        assert detect_grid(values) == grid
-        assert not (_surely_continuous(values) and grid is not None)

@@ -229,6 +229,10 @@ FOUND = {
         TargetGrid(upper_cap=50.0),
     ),
     "rain": (RNG.exponential(3, 300).clip(1).round(3) - 1, TargetGrid(lower_cap=0.0)),
+    "capped, many rows": (
+        np.random.default_rng(1).permutation(np.minimum(np.arange(5000), 4900) / 7),
+        TargetGrid(upper_cap=700),
+    ),
     "small counts": (RNG.poisson(0.1, 2000), TargetGrid(1.0, 0.0, 0.0, None)),
 }
 CONTINUOUS = {
@@ -238,6 +242,7 @@ CONTINUOUS = {
     "a few rows at the end": np.r_[np.zeros(272), RNG.gamma(3, 3, 45_458).round(3)],
     "a few ties": np.r_[RNG.normal(size=900), [0.5, 0.5, 0.5, 1.5, 1.5]],
     "values with no common step": RNG.choice(RNG.random(20), 400),
+    "finely rounded": np.arange(5000) // 9,
     "constant": np.ones(50),
     "one row": np.ones(1),
 }

@@ -15,8 +15,7 @@ from calibrant.metrics.calibration import calibration_curve, calibration_error
 from calibrant.metrics.floors import noise_floor
 from calibrant.metrics.scorecard import Measure, Scorecard, evaluate
 from calibrant.metrics.verdict import FEWEST_ROWS, SURE, diagnose, group_chance
-from calibrant.report.advice import advice
-from calibrant.report.diagnosis import shape_words
+from calibrant.report.words import advice, shape_words
 from own_contents import N, card_of, gridded, of_law, with_group
 
 Floats = npt.NDArray[np.float64]

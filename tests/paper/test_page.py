@@ -27,7 +27,7 @@ from calibrant.paper.page import (
 )
 from calibrant.paper.results import by_arm, data_title, settings
 from calibrant.paper.tables import Column, Entry, Grid
-from calibrant.report._html import json_text
+from calibrant.report.html import json_text
 from page_records import at, five, folds, pair, record
 from sound_html import SoundPage
 

@@ -5,10 +5,6 @@ import pytest
 import torch
 
 from calibrant import Gaussian
-from calibrant.distributions.empirical import Empirical
-from calibrant.distributions.laplace import Laplace
-from calibrant.distributions.mixture import GaussianMixture
-from calibrant.distributions.student_t import StudentT
 from calibrant.metrics.accuracy import mae, r2, rmse, sharpness
 from calibrant.metrics.calibration import (
     coverage,
@@ -63,16 +59,6 @@ def test_calibration_equals_uncertainty_toolbox(
     assert ours(1 - PIT, levels=HUNDRED) == pytest.approx(quantiles)
 
 
-@pytest.mark.parametrize("bins", [5, 30])
-def test_other_numbers_of_bins_equal_uncertainty_toolbox(bins: int) -> None:
-    expected = toolbox.metrics_calibration.miscalibration_area(
-        MEAN, STDDEV, Y, num_bins=bins
-    )
-    levels = np.linspace(0, 1, bins)
-    area = miscalibration_area(PIT, levels=levels, kind="interval")
-    assert area == pytest.approx(expected)
-
-
 def test_sharpness_and_accuracy_equal_uncertainty_toolbox() -> None:
     assert sharpness(LAW) == pytest.approx(
         toolbox.metrics_calibration.sharpness(STDDEV)
@@ -92,21 +78,6 @@ def test_scores_equal_uncertainty_toolbox() -> None:
     assert check == pytest.approx(theirs.check_score(*given))
     intervals = [interval_score(LAW, Y, coverage=c).mean() for c in NINETY_NINE]
     assert np.mean(intervals) == pytest.approx(theirs.interval_score(*given))
-
-
-def test_crps_equals_scoringrules() -> None:
-    means = np.stack([MEAN, MEAN + 1])
-    stddevs = np.stack([STDDEV, 2 * STDDEV])
-    samples = RNG.normal(size=(30, N))
-    pairs = [
-        (LAW, rules.crps_normal(Y, MEAN, STDDEV)),
-        (Laplace(MEAN, STDDEV), rules.crps_laplace(Y, MEAN, STDDEV)),
-        (StudentT(5.0, MEAN, STDDEV), rules.crps_t(Y, 5, MEAN, STDDEV)),
-        (GaussianMixture(means, stddevs), rules.crps_mixnorm(Y, means.T, stddevs.T)),
-        (Empirical(samples), rules.crps_ensemble(Y, samples.T, estimator="nrg")),
-    ]
-    for law, expected in pairs:
-        np.testing.assert_allclose(crps(law, Y), expected, rtol=1e-6, err_msg=str(law))
 
 
 def test_logarithmic_score_equals_scoringrules() -> None:
@@ -153,13 +124,6 @@ class TestNetcal:
             assert share == pytest.approx(theirs.picp[index].mean())
             width = mean_width(LAW, level=level)
             assert width == pytest.approx(theirs.mpiw[index].mean())
-
-
-def test_accuracy_equals_scikit_learn() -> None:
-    peer = pytest.importorskip("sklearn.metrics")
-    assert rmse(LAW, Y) == pytest.approx(peer.root_mean_squared_error(Y, MEAN))
-    assert mae(LAW, Y) == pytest.approx(peer.mean_absolute_error(Y, MEAN))
-    assert r2(LAW, Y) == pytest.approx(peer.r2_score(Y, MEAN))
 
 
 def test_decomposition_equals_isotonic_regression_of_scikit_learn() -> None:

@@ -56,13 +56,7 @@ def test_the_bound_by_hand() -> None:
     y = torch.arange(1, 10) * 0.2
     fitted = ConformalInterval().fit(Gaussian(torch.zeros(9), 2.0), y)
     predictive = fitted.transform(Gaussian([5.0], 1.0))
-    for coverage, width in (
-        (0.1, 0.1),
-        (0.11, 0.2),
-        (0.3, 0.3),
-        (0.7, 0.7),
-        (0.9, 0.9),
-    ):
+    for coverage, width in ((0.1, 0.1), (0.11, 0.2), (0.3, 0.3), (0.9, 0.9)):
         lower, upper = predictive.interval(coverage)
         assert float(lower) == pytest.approx(5 - width)
         assert float(upper) == pytest.approx(5 + width)

@@ -7,7 +7,7 @@ import pytest
 from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.scorecard import Scorecard
 from calibrant.metrics.verdict import fault_words
-from calibrant.report.advice import Advice, advice
+from calibrant.report.words import Advice, advice
 from own_contents import N, card_of, gridded, of_law, with_group
 
 RECALIBRATE = "calibrant recalibrate model/ recent.csv --out model2/"

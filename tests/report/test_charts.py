@@ -9,10 +9,9 @@ import pytest
 from calibrant.metrics.floors import calibration_band, histogram_band
 from calibrant.report.charts import (
     MOST_ROWS,
-    _chosen_rows,
     chart_data,
+    drawn_rows,
     ranked_columns,
-    row_table,
 )
 from calibrant.report.contents import OwnReport, Predictions
 from own_contents import N, of_law, recalibrated, with_group
@@ -39,12 +38,11 @@ def test_of_many_rows_few_are_chosen_at_even_distances() -> None:
     n = 200_000
     values = np.random.default_rng(0).permutation(n).astype(float)
     parts = {each.name: values for each in fields(Predictions)}
-    chosen = _chosen_rows(Predictions(**parts))
-    assert len(chosen) == MOST_ROWS
-    steps = np.diff(values[chosen])
-    assert values[chosen[0]] == 0
-    assert values[chosen[-1]] == n - 1
-    assert set(steps) <= {501.0, 502.0}
+    _, drawn = drawn_rows(Predictions(**parts))
+    center = drawn["center"]
+    assert len(center) == MOST_ROWS
+    assert (center[0], center[-1]) == (0, n - 1)
+    assert set(np.diff(center)) <= {501.0, 502.0}
 
 
 def test_targets_outside_are_marked_and_ends_count_as_inside() -> None:
@@ -124,11 +122,3 @@ def test_training_curves_are_thinned_and_cleaned() -> None:
     assert len(training[0]["epoch"]) == 400
     assert training[0]["epoch"][-1] == training[0]["value"][-1] == 10_000
     assert training[1]["value"] == [1.0, None, None]
-
-
-def test_the_table_of_rows_follows_the_file() -> None:
-    table = row_table(of_law("narrow").predictions)
-    numbers = [int(row[0]) for row in table["rows"]]
-    assert numbers == sorted(numbers)
-    assert len(table["rows"]) == MOST_ROWS
-    assert {row[-1] for row in table["rows"]} == {"yes", "no"}

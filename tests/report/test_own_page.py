@@ -14,8 +14,8 @@ from calibrant import InputError
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.scorecard import evaluate
 from calibrant.report.contents import ColumnLine, OwnReport
-from calibrant.report.diagnosis import headline, measure_sections, status_view, tiles
 from calibrant.report.own_page import write_own_page
+from calibrant.report.words import headline, measure_sections, status_view, tiles
 from own_contents import (
     HOSTILE,
     N,
@@ -305,6 +305,15 @@ def test_one_row_is_singular(tmp_path: Path) -> None:
     assert "100.0 % of 1 unseen row; a perfectly calibrated model" in words
     assert "on 1 row " in words
     assert "All 1 row, in the order" in words
+
+
+def test_the_table_of_rows_follows_the_file(tmp_path: Path) -> None:
+    text = _write(tmp_path, of_law("narrow")).split("Rows by their number")[-1]
+    table = text.split("</table>")[0]
+    numbers = [int(cell) for cell in re.findall(r'<th scope="row">(\d+)<', table)]
+    assert numbers == sorted(numbers)
+    assert len(numbers) == 400
+    assert table.count(">yes<") + table.count(">no<") == 400
 
 
 def test_what_a_law_cannot_give_is_a_dash_with_the_reason(tmp_path: Path) -> None:

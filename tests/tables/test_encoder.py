@@ -291,16 +291,8 @@ def test_huge_numbers_stay_finite() -> None:
 @pytest.mark.parametrize(
     ("new", "text"),
     [
-        (
-            {"Age": [1], "b": [1]},
-            r"^new.csv must have the columns that the model was trained with, and 1 "
-            r"column of them missing: 'age' \(did you mean 'Age'\?\)\.$",
-        ),
-        ({"x": [1]}, r"2 columns of them missing: 'age', 'b'\.$"),
-        (
-            pa.Table.from_arrays([pa.array([1])] * 3, names=["age", "b", "b"]),
-            r"each column once, got twice: 'b'\.$",
-        ),
+        ({"Age": [1], "b": [1]}, r"^new.csv: .* no column 'age'. Did you mean 'Age'\?"),
+        ({"x": [1]}, r"there are no columns 'age', 'b'. There are 'x'"),
         (
             {"age": [[1]], "b": [1]},
             r"^new.csv, column 'age': a number was expected, got cells of type list",
@@ -337,14 +329,14 @@ def test_nothing_to_learn_from(columns: Any, roles: Any, text: str) -> None:
     [
         (
             {"drop": ("ids",)},
-            r"no column 'ids' \(drop\) \(did you mean 'id'\?\); its col",
+            r"no column 'ids'\. Did you mean 'id'\?",
         ),
         (
             {"categorical": ("zzz",)},
-            r"no column 'zzz' \(categorical\); its columns are",
+            r"no column 'zzz'\. There are 'id', 'a'",
         ),
-        ({"time": "when"}, r"no column 'when' \(time\)"),
-        ({"group": "who"}, r"no column 'who' \(group\)"),
+        ({"time": "when"}, "no column 'when'"),
+        ({"group": "who"}, "no column 'who'"),
         ({"drop": ("y",)}, "'y' is the target and cannot be named for drop, too"),
         ({"categorical": "y"}, "'y' is the target and cannot be named for categorical"),
         ({"time": "y"}, "'y' is the target and cannot be named for time"),

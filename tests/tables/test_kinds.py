@@ -46,13 +46,13 @@ HUNDRED = [str(number % 7) for number in range(100)]
         (
             [*HUNDRED[:95], *["abc"] * 5],
             "number",
-            "number; 5 bad cells (5 %, first 'abc' in row 96) filled with the median 3 "
-            "and flagged",
+            "number; 5 bad cells (5.0 %, first 'abc' in row 96) filled with the median "
+            "3 and flagged",
         ),
         (
             [*HUNDRED[:95], "", *["inf"] * 4],
             "number",
-            "number; 4 bad cells (4 %, first 'inf' in row 97) and 1 missing filled "
+            "number; 4 bad cells (4.0 %, first 'inf' in row 97) and 1 missing filled "
             "with the median 3 and flagged",
         ),
         (
@@ -235,7 +235,7 @@ def test_ninety_percent_of_numbers_are_needed(good: int, kind: str) -> None:
     assert column.kind == kind
     if 50 <= good < 90:
         assert column.done == (
-            f"left out: {good} % numbers, the rest text such as 'text 0' in row "
+            f"left out: {good}.0 % numbers, the rest text such as 'text 0' in row "
             f"{good + 1}: clean it, or --drop it"
         )
 
@@ -244,7 +244,7 @@ def test_a_mix_of_dates_is_named() -> None:
     first = datetime.date(2020, 1, 1)
     days = [str(first + datetime.timedelta(days=day)) for day in range(60)]
     column = learn([*days, *["late"] * 40])
-    assert re.match(r"left out: 60 % dates, .* 'late' in row 61", column.done)
+    assert re.match(r"left out: 60.0 % dates, .* 'late' in row 61", column.done)
 
 
 def test_rare_levels_need_a_share_of_the_rows() -> None:

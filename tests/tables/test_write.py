@@ -191,11 +191,6 @@ def test_a_folder_that_takes_no_file(tmp_path: Path, monkeypatch: Any) -> None:
         writer.__enter__()
 
 
-def test_a_writer_needs_a_with_block(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"write inside of a with block"):
-        TableWriter(tmp_path / "o.csv").write(BATCH)
-
-
 def test_columns_without_a_text(tmp_path: Path) -> None:
     table = pa.table({"a": [1], "nested": [[1, 2]]})
     with pytest.raises(InputError, match=r"'nested' holds list.*write to .parquet"):

@@ -1,6 +1,5 @@
 """Early stopping, interruption, callbacks, history."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,11 +9,11 @@ from torch import Tensor, nn
 from calibrant.metrics import calibration_error
 from calibrant.scores import nll
 from calibrant.training import EpochState, InterruptedWarning
-from calibrant.training.loop import _calibration_error, _padded
+from small_training import ensemble, fit, problem, weights_of
 
 
-def split(tools: SimpleNamespace, members: int, **options: Any) -> Any:
-    return tools.problem(
+def split(members: int, **options: Any) -> Any:
+    return problem(
         members,
         rows=[torch.arange(48)] * members,
         held_out=[torch.arange(48, 64)] * members,
@@ -22,18 +21,18 @@ def split(tools: SimpleNamespace, members: int, **options: Any) -> Any:
     )
 
 
-def test_each_member_gets_its_own_best_weights_back(tools: SimpleNamespace) -> None:
+def test_each_member_gets_its_own_best_weights_back() -> None:
     """The first member's held-out targets are its own, the second's are opposite."""
-    data = split(tools, 2)
+    data = split(2)
     y = data.y.clone()
     y[1, 48:] *= -1  # the better it learns, the worse it scores
-    network, seen = tools.ensemble(2), []
-    history = tools.fit(
+    network, seen = ensemble(2), []
+    history = fit(
         network,
-        split(tools, 2, y=y),
+        split(2, y=y),
         epochs=30,
         patience=30,
-        callbacks=[lambda state: seen.append(tools.state(state.network)) and None],
+        callbacks=[lambda state: seen.append(weights_of(state.network)) and None],
     )
     first, second = history.best_epoch
     assert second < first
@@ -52,11 +51,11 @@ def test_each_member_gets_its_own_best_weights_back(tools: SimpleNamespace) -> N
     assert not network.training
 
 
-def test_held_out_numbers_are_those_of_the_metrics(tools: SimpleNamespace) -> None:
-    network = tools.ensemble(2)
+def test_held_out_numbers_are_those_of_the_metrics() -> None:
+    network = ensemble(2)
     held_out = [torch.arange(40, 64), torch.arange(50, 60)]
-    data = tools.problem(2, rows=[torch.arange(40)] * 2, held_out=held_out)
-    history = tools.fit(network, data, epochs=1)
+    data = problem(2, rows=[torch.arange(40)] * 2, held_out=held_out)
+    history = fit(network, data, epochs=1)
     predictive = network(data.x)
     scores = nll(predictive, data.y)
     means = [scores[i, own].mean() for i, own in enumerate(held_out)]
@@ -64,18 +63,6 @@ def test_held_out_numbers_are_those_of_the_metrics(tools: SimpleNamespace) -> No
     pit = predictive.cdf(data.y)
     errors = [calibration_error(pit[i, own]) for i, own in enumerate(held_out)]
     assert history.held_out_calibration_error[0] == pytest.approx(sum(errors) / 2)
-
-
-def test_calibration_error_of_ragged_members() -> None:
-    pit = torch.rand(3, 40)
-    pit[0, :3] = torch.tensor([0.0, 1.0, 0.05])
-    rows, real = _padded([torch.arange(40), torch.arange(7), torch.arange(23)])
-    error = _calibration_error(pit.gather(1, rows), real)
-    alone = [calibration_error(pit[i, :n]) for i, n in enumerate((40, 7, 23))]
-    assert error == pytest.approx(sum(alone) / 3)
-    # NaN lies below no level: all 20 gaps are whole.
-    lost = _calibration_error(torch.full((1, 5), torch.nan), real[:1, :5])
-    assert lost == pytest.approx(sum((j / 20) ** 2 for j in range(1, 21)))
 
 
 class Normalized(nn.Module):
@@ -90,8 +77,8 @@ class Normalized(nn.Module):
         return mean, raw.exp()
 
 
-def test_running_statistics_come_back_with_the_weights(tools: SimpleNamespace) -> None:
-    data = split(tools, 1)
+def test_running_statistics_come_back_with_the_weights() -> None:
+    data = split(1)
     y = data.y.clone()
     y[:, 48:] *= -1
     network, seen = Normalized(), []
@@ -99,9 +86,7 @@ def test_running_statistics_come_back_with_the_weights(tools: SimpleNamespace) -
     def note(state: EpochState) -> None:
         seen.append({k: v.clone() for k, v in state.network.state_dict().items()})
 
-    history = tools.fit(
-        network, split(tools, 1, y=y), epochs=40, patience=5, callbacks=[note]
-    )
+    history = fit(network, split(1, y=y), epochs=40, patience=5, callbacks=[note])
     best = history.best_epoch[0]
     assert best < len(seen)
     for name, values in network.state_dict().items():
@@ -109,22 +94,20 @@ def test_running_statistics_come_back_with_the_weights(tools: SimpleNamespace) -
 
 
 @pytest.mark.parametrize("patience", [None, 10])
-def test_ctrl_c_keeps_the_best_model(
-    patience: int | None, tools: SimpleNamespace
-) -> None:
-    network, seen = tools.ensemble(2), []
+def test_ctrl_c_keeps_the_best_model(patience: int | None) -> None:
+    network, seen = ensemble(2), []
 
     def interrupt(state: EpochState) -> None:
-        seen.append((state.held_out_score, tools.state(state.network)))
+        seen.append((state.held_out_score, weights_of(state.network)))
         if state.epoch == 6:
             raise KeyboardInterrupt
 
     with pytest.warns(
         InterruptedWarning, match=r"interrupted after 6 of 50 epochs; the model keeps"
     ) as caught:
-        history = tools.fit(
+        history = fit(
             network,
-            split(tools, 2),
+            split(2),
             epochs=50,
             patience=patience,
             callbacks=[interrupt],
@@ -132,18 +115,18 @@ def test_ctrl_c_keeps_the_best_model(
     assert history.interrupted
     assert len(history.loss) == 6
     assert not network.training
-    assert caught[0].filename.endswith("conftest.py")  # where train was called
+    assert caught[0].filename.endswith("small_training.py")  # where train was called
     for member, epoch in enumerate(history.best_epoch):
         assert patience is not None or epoch == 6
         for now, then in zip(network.parameters(), seen[epoch - 1][1], strict=True):
             assert torch.equal(now[member], then[member])
 
 
-def test_callbacks_see_every_epoch_and_may_stop(tools: SimpleNamespace) -> None:
+def test_callbacks_see_every_epoch_and_may_stop() -> None:
     seen: list[EpochState] = []
-    history = tools.fit(
-        tools.ensemble(1),
-        split(tools, 1),
+    history = fit(
+        ensemble(1),
+        split(1),
         callbacks=[
             lambda state: seen.append(state) or state.epoch == 3,
             lambda _: False,
@@ -161,16 +144,16 @@ def test_callbacks_see_every_epoch_and_may_stop(tools: SimpleNamespace) -> None:
     assert not history.interrupted
 
 
-def test_a_judge_keeps_one_epoch_for_all_members(tools: SimpleNamespace) -> None:
+def test_a_judge_keeps_one_epoch_for_all_members() -> None:
     scores, seen = iter([3.0, 1.0, 2.0, 0.5, 0.7, 0.6, 0.1]), []
-    network = tools.ensemble(2)
-    history = tools.fit(
+    network = ensemble(2)
+    history = fit(
         network,
-        tools.problem(2),
+        problem(2),
         epochs=7,
         patience=2,
         judge=lambda judged: next(scores) if not judged.training else 9.0,
-        callbacks=[lambda state: seen.append(tools.state(state.network)) and None],
+        callbacks=[lambda state: seen.append(weights_of(state.network)) and None],
     )
     # Two epochs without improvement end it; the best one so far was the fourth.
     assert history.held_out_score == [3.0, 1.0, 2.0, 0.5, 0.7, 0.6]

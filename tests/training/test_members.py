@@ -1,6 +1,5 @@
 """Members of a stack learn as if they were alone."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from torch import Tensor, nn
 
 from calibrant import Gaussian, MCDropout, TrainingData
 from calibrant.distributions.base import AbstractDistribution
+from small_training import ensemble, fit, problem, seeded, weights_of
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
@@ -24,11 +24,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("dropout", [0.0, 0.25])
 @pytest.mark.parametrize("variant", list(VARIANTS))
 def test_what_others_see_changes_nothing_bit_for_bit(
-    variant: str, dropout: float, tools: SimpleNamespace
+    variant: str, dropout: float
 ) -> None:
     held_out = [torch.arange(50, 64)] * 3
     rows = [torch.arange(50), torch.arange(50), torch.arange(50)]
-    mine = tools.problem(3, rows=rows, held_out=held_out)
+    mine = problem(3, rows=rows, held_out=held_out)
     # Another member has other targets, and other and fewer rows.
     y = mine.y.clone()
     y[1] = 2 * torch.randn(64)
@@ -42,15 +42,15 @@ def test_what_others_see_changes_nothing_bit_for_bit(
                 members=3,
                 hidden=(8, 8),
                 dropout=dropout,
-                generator=tools.seeded(5),
+                generator=seeded(5),
             )
             if dropout
-            else tools.ensemble(3)
+            else ensemble(3)
         )
         # Early stopping ends when nobody improves: let all take the same epochs.
         options = {**VARIANTS[variant], "epochs": 4}
-        tools.fit(network, data, **options)
-        weights.append(tools.state(network))
+        fit(network, data, **options)
+        weights.append(weights_of(network))
     for first, second in zip(*weights, strict=True):
         assert torch.equal(first[0], second[0])
         assert torch.equal(first[2], second[2])
@@ -69,8 +69,8 @@ class Alone(nn.Module):
         return Gaussian(predictive.mean[0], predictive.stddev[0])
 
 
-def copied(network: nn.Module, member: int, tools: SimpleNamespace) -> nn.Module:
-    alone = tools.ensemble(1)
+def copied(network: nn.Module, member: int) -> nn.Module:
+    alone = ensemble(1)
     with torch.no_grad():
         for one, all_of_them in zip(
             alone.parameters(), network.parameters(), strict=True
@@ -82,20 +82,20 @@ def copied(network: nn.Module, member: int, tools: SimpleNamespace) -> nn.Module
 @pytest.mark.parametrize(
     "variant", ["plain", "clipped", "adversarial", "regularized", "conditional"]
 )
-def test_a_stack_equals_separate_runs(variant: str, tools: SimpleNamespace) -> None:
+def test_a_stack_equals_separate_runs(variant: str) -> None:
     """With strengths of their own, in full batches, whose order is only rounding."""
     strengths = (0.0, 3.0, 20.0)
     options = {"batch_size": 64, "epochs": 10, **VARIANTS[variant]}
-    together = tools.ensemble(3)
-    alone = [copied(together, i, tools) for i in range(3)]
-    each = [copied(together, i, tools) for i in range(3)]
-    data = tools.problem(3)
-    tools.fit(together, data, **{**options, "strength": strengths})
-    one = tools.problem(1)
+    together = ensemble(3)
+    alone = [copied(together, i) for i in range(3)]
+    each = [copied(together, i) for i in range(3)]
+    data = problem(3)
+    fit(together, data, **{**options, "strength": strengths})
+    one = problem(1)
     for i in range(3):
         own = {**options, "strength": strengths[i]}
-        tools.fit(alone[i], one, **own)
-        tools.fit(Alone(each[i]), one, **own)
+        fit(alone[i], one, **own)
+        fit(Alone(each[i]), one, **own)
         for stacked, single, plain in zip(
             together.parameters(),
             alone[i].parameters(),

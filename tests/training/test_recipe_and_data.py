@@ -60,6 +60,11 @@ def data(**options: Any) -> TrainingData:
         ),
         ({"rows": [torch.tensor([-1])] * 2}, "rows must hold numbers of rows, .* -1"),
         ({"rows": [torch.ones(4, dtype=torch.bool)] * 2}, "int64 .* got torch.bool"),
+        ({"regularized": [torch.arange(3), torch.arange(0)]}, "regularized must hold"),
+        ({"weights": torch.ones(3)}, r"weights must have shape \(4,\)"),
+        ({"weights": torch.tensor([1.0, -1, 1, 1])}, "finite and at least 0"),
+        ({"weights": torch.tensor([1.0, torch.nan, 1, 1])}, "finite and at least 0"),
+        ({"weights": torch.tensor([0.0, 0, 1, 1])}, "at least one row of each member"),
     ],
 )
 def test_refuses_rows_that_do_not_fit(options: dict[str, Any], match: str) -> None:

@@ -1,23 +1,22 @@
 """A regularizer with rows of its own, in the training loop."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
-from calibrant import InputError, TrainingData
+from calibrant import TrainingData
 from calibrant.regularizers import cumulative_kl
 from calibrant.training import Recipe
 from calibrant.training.loop import Trainer
+from small_training import ensemble, fit, problem, seeded, weights_of
 
 
-def apart(tools: SimpleNamespace, members: int = 2) -> TrainingData:
+def apart(members: int = 2) -> TrainingData:
     rows = [torch.arange(40)] * members
     others = [torch.arange(40, 64), torch.arange(44, 64)][:members]
-    return tools.problem(members, rows=rows, regularized=others)
+    return problem(members, rows=rows, regularized=others)
 
 
-def test_batches_have_no_row_twice_and_pass_all(tools: SimpleNamespace) -> None:
+def test_batches_have_no_row_twice_and_pass_all() -> None:
     n, few = 300, 260
     data = TrainingData(
         x=torch.zeros(n, 1),
@@ -25,7 +24,7 @@ def test_batches_have_no_row_twice_and_pass_all(tools: SimpleNamespace) -> None:
         rows=[torch.arange(n)] * 2,
         regularized=[torch.arange(n), torch.arange(few)],
     )
-    batches = data.regularized_batches(tools.seeded())
+    batches = data.regularized_batches(seeded())
     drawn = [next(batches) for _ in range(4)]
     assert all(rows.shape == (2, 128) for rows in drawn)
     for first, second in ((0, 1), (2, 3)):
@@ -36,12 +35,10 @@ def test_batches_have_no_row_twice_and_pass_all(tools: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_the_loss_is_the_score_plus_the_regularizer_of_other_rows(
-    whole: bool, tools: SimpleNamespace
-) -> None:
-    data, network = apart(tools), tools.ensemble(2)
+def test_the_loss_is_the_score_plus_the_regularizer_of_other_rows(whole: bool) -> None:
+    data, network = apart(), ensemble(2)
     recipe = Recipe(strength=3.0, regularize_whole=whole, batch_size=16)
-    trainer = Trainer(network, data, recipe, tools.seeded())
+    trainer = Trainer(network, data, recipe, seeded())
     rows = torch.arange(16).repeat(2, 1)
     drawn = torch.stack([torch.arange(40, 60), torch.arange(44, 64)])
     trainer.apart = iter([drawn])
@@ -66,20 +63,13 @@ def test_the_loss_is_the_score_plus_the_regularizer_of_other_rows(
     assert pulled.tolist() == [whole, True]
 
 
-def test_nothing_else_is_drawn_without_such_rows(tools: SimpleNamespace) -> None:
-    data = apart(tools)
-    plain = tools.problem(2, rows=data.rows)
+def test_nothing_else_is_drawn_without_such_rows() -> None:
+    data = apart()
+    plain = problem(2, rows=data.rows)
     states = []
     for given in (plain, data):  # strength 0: the rows are not asked for
-        network = tools.ensemble(2)
-        tools.fit(network, given, strength=0.0)
-        states.append(tools.state(network))
+        network = ensemble(2)
+        fit(network, given, strength=0.0)
+        states.append(weights_of(network))
     for before, after in zip(*states, strict=True):
         assert torch.equal(before, after)
-
-
-def test_refuses_rows_that_are_none(tools: SimpleNamespace) -> None:
-    with pytest.raises(InputError, match="regularized must hold at least one row"):
-        tools.problem(2, regularized=[torch.arange(3), torch.arange(0)])
-    with pytest.raises(InputError, match="regularized must hold numbers of rows"):
-        tools.problem(1, regularized=[torch.tensor([64])])

@@ -1,6 +1,5 @@
 """One step is what the equations say."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +12,12 @@ from calibrant.regularizers import cumulative_kl
 from calibrant.scores import beta_nll, nll
 from calibrant.training import SCHEDULES
 from calibrant.training.loop import Trainer
+from small_training import ensemble, fit, problem, seeded
 
 
-def trainer_of(network: Any, data: Any, tools: SimpleNamespace, **recipe: Any) -> Any:
+def trainer_of(network: Any, data: Any, **recipe: Any) -> Any:
     recipe = {"batch_size": 64, "epochs": 10, **recipe}
-    return Trainer(network, data, Recipe(**recipe), tools.seeded())
+    return Trainer(network, data, Recipe(**recipe), seeded())
 
 
 def gradients_of_a_step(trainer: Any, rows: Tensor) -> list[Tensor]:
@@ -41,32 +41,28 @@ def rows_of(members: int, n: int = 64) -> Tensor:
 
 
 @pytest.mark.parametrize("strength", [0.0, 20.0])
-def test_the_loss_is_the_mean_score_and_the_regularizer(
-    strength: float, tools: SimpleNamespace
-) -> None:
-    network, data = tools.ensemble(2), tools.problem(2)
+def test_the_loss_is_the_mean_score_and_the_regularizer(strength: float) -> None:
+    network, data = ensemble(2), problem(2)
     predictive = network(data.x)
     pit = predictive.pit(data.y)
     regularizer = cumulative_kl(pit)
     loss = nll(predictive, data.y).mean(1) + strength * regularizer
     expected = by_hand(network, loss.sum())
-    trainer = trainer_of(network, data, tools, strength=strength)
+    trainer = trainer_of(network, data, strength=strength)
     found = gradients_of_a_step(trainer, rows_of(2))
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
-    fresh = trainer_of(tools.ensemble(2), data, tools, strength=strength)
+    fresh = trainer_of(ensemble(2), data, strength=strength)
     values = fresh.step(rows_of(2), "here")
     assert values[0] == pytest.approx(loss.mean().item())
     assert values[1] == pytest.approx(regularizer.mean().item() if strength else 0)
 
 
-def test_an_adversarial_step_is_that_of_two_passes_by_hand(
-    tools: SimpleNamespace,
-) -> None:
-    network = tools.ensemble(2)
+def test_an_adversarial_step_is_that_of_two_passes_by_hand() -> None:
+    network = ensemble(2)
     # Each member's reach is a share of the range over its own rows.
     rows = [torch.arange(64), torch.arange(20)]
-    data = tools.problem(2, rows=rows)
+    data = problem(2, rows=rows)
     order = torch.stack([rows[0], rows[1].repeat(4)[:64]])
     x, y = data.x[order].requires_grad_(), data.y.gather(1, order)
     predictive = network(x)
@@ -80,7 +76,7 @@ def test_an_adversarial_step_is_that_of_two_passes_by_hand(
     loss = 0.5 * (score + 20 * cumulative_kl(predictive.pit(y)) + other)
     expected = by_hand(network, loss.sum())
     plain = by_hand(network, (score + 20 * cumulative_kl(predictive.pit(y))).sum())
-    trainer = trainer_of(network, data, tools, adversarial=0.1, strength=20.0)
+    trainer = trainer_of(network, data, adversarial=0.1, strength=20.0)
     found = gradients_of_a_step(trainer, order)
     for one, same, without in zip(found, expected, plain, strict=True):
         torch.testing.assert_close(one, same)
@@ -102,16 +98,16 @@ def test_beta_nll_is_the_likelihood_with_a_factor_without_gradient(beta: float) 
     torch.testing.assert_close(by_spread, (1 - z**2) / spread.detach() * factor)
 
 
-def test_gradients_are_shortened_member_by_member(tools: SimpleNamespace) -> None:
-    data = tools.problem(2)
+def test_gradients_are_shortened_member_by_member() -> None:
+    data = problem(2)
     y = data.y.clone()
     y[1] *= 1e-3
-    data = tools.problem(2, y=y)
-    free = gradients_of_a_step(trainer_of(tools.ensemble(2), data, tools), rows_of(2))
+    data = problem(2, y=y)
+    free = gradients_of_a_step(trainer_of(ensemble(2), data), rows_of(2))
     norms = torch.stack([each.flatten(1).square().sum(1) for each in free]).sum(0)
     norms = norms.sqrt()
     longest = norms.mean().item()  # one is longer, one is shorter
-    trainer = trainer_of(tools.ensemble(2), data, tools, gradient_clip=longest)
+    trainer = trainer_of(ensemble(2), data, gradient_clip=longest)
     for one, other in zip(gradients_of_a_step(trainer, rows_of(2)), free, strict=True):
         factor = (longest / norms).clamp_max(1).view(-1, 1, 1)
         torch.testing.assert_close(one, other * factor)
@@ -119,14 +115,11 @@ def test_gradients_are_shortened_member_by_member(tools: SimpleNamespace) -> Non
 
 
 @pytest.mark.parametrize("name", list(SCHEDULES))
-def test_the_schedule_sets_the_learning_rate_of_each_step(
-    name: str, tools: SimpleNamespace
-) -> None:
+def test_the_schedule_sets_the_learning_rate_of_each_step(name: str) -> None:
     schedule = SCHEDULES[name]
     trainer = trainer_of(
-        tools.ensemble(1),
-        tools.problem(1),
-        tools,
+        ensemble(1),
+        problem(1),
         schedule=name,
         batch_size=16,
         epochs=2,
@@ -141,17 +134,17 @@ def test_the_schedule_sets_the_learning_rate_of_each_step(
     assert rates == [0.5 * schedule(step / 8) for step in range(8)]
 
 
-def test_refuses_what_cannot_be_trained(tools: SimpleNamespace) -> None:
+def test_refuses_what_cannot_be_trained() -> None:
     with pytest.raises(InputError, match="no parameters to train"):
-        tools.fit(torch.nn.Identity(), tools.problem(1))
+        fit(torch.nn.Identity(), problem(1))
     with pytest.raises(InputError, match="for 2 members and the network has 3"):
-        tools.fit(tools.ensemble(3), tools.problem(2))
+        fit(ensemble(3), problem(2))
     with pytest.raises(InputError, match="for 2 members and the network has 1"):
-        tools.fit(torch.nn.Linear(3, 2), tools.problem(2))
+        fit(torch.nn.Linear(3, 2), problem(2))
     with pytest.raises(InputError, match="for each of the 2 members, got 3"):
-        tools.fit(tools.ensemble(2), tools.problem(2), strength=[1.0, 2.0, 3.0])
+        fit(ensemble(2), problem(2), strength=[1.0, 2.0, 3.0])
     with pytest.raises(InputError, match=r"patience=3\) looks at rows that are not"):
-        tools.fit(tools.ensemble(2), tools.problem(2), patience=3)
+        fit(ensemble(2), problem(2), patience=3)
     for name in ("score", "schedule", "regularizer"):
         with pytest.raises(InputError, match=f"{name}: no {name} is called 'x'"):
-            tools.fit(tools.ensemble(1), tools.problem(1), **{name: "x"})
+            fit(ensemble(1), problem(1), **{name: "x"})

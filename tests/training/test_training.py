@@ -1,32 +1,32 @@
 """Training as a whole: it learns, it repeats, it takes any module."""
 
 import re
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import DeepEnsemble, Gaussian, MCDropout, Recipe, TrainingData, train
+from calibrant import DeepEnsemble, Gaussian, MCDropout, Recipe, train
 from calibrant.learners import HEADS
 from calibrant.learners.mlp import StandardizedInputs
-from calibrant.metrics import calibration_error
+from calibrant.training import History
+from small_training import ensemble, fit, problem, seeded, weights_of
 
 
 @pytest.mark.parametrize("kind", ["ensemble", "dropout", "module"])
 def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state(
-    kind: str, tools: SimpleNamespace
+    kind: str,
 ) -> None:
     def make() -> nn.Module:
         if kind == "module":
             return Custom(lambda mean, spread: (mean, spread), dropout=0.5)
-        options = {"hidden": (8,), "generator": tools.seeded(5)}
+        options = {"hidden": (8,), "generator": seeded(5)}
         if kind == "ensemble":
             return DeepEnsemble(3, members=2, **options)
         return MCDropout(3, members=2, **options)
 
-    data = tools.problem(1 if kind == "module" else 2)
+    data = problem(1 if kind == "module" else 2)
     weights = []
     before = torch.random.get_rng_state()
     for seed, disturb in ((0, False), (0, True), (1, False)):
@@ -35,9 +35,9 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_the_global_state(
         if disturb:
             torch.rand(17)
         state = torch.random.get_rng_state()
-        tools.fit(network, data, seed=seed, strength=2.0, adversarial=0.01)
+        fit(network, data, seed=seed, strength=2.0, adversarial=0.01)
         assert torch.equal(state, torch.random.get_rng_state())
-        weights.append(tools.state(network))
+        weights.append(weights_of(network))
     for first, second, third in zip(*weights, strict=True):
         assert torch.equal(first, second)
         assert not torch.equal(first, third)
@@ -68,89 +68,45 @@ MAKES = {
 
 
 @pytest.mark.parametrize("make", list(MAKES))
-def test_any_module_that_predicts_a_distribution_can_be_trained(
-    make: str, tools: SimpleNamespace
-) -> None:
-    torch.manual_seed(0)
-    network = StandardizedInputs(Custom(MAKES[make]), 3)
-    data = tools.problem(1, held_out=[torch.arange(10)])
-    history = tools.fit(
-        network,
-        data,
-        epochs=40,
-        strength=1.0,
-        adversarial=0.01,
-        gradient_clip=1.0,
-        patience=40,
-    )
+def test_any_module_that_predicts_a_distribution_can_be_trained(make: str) -> None:
+    data = problem(1, held_out=[torch.arange(10)])
+    options = {"epochs": 40, "strength": 1.0, "adversarial": 0.01}
+    options |= {"gradient_clip": 1.0, "patience": 40}
+
+    def trained(make: Any) -> History:
+        torch.manual_seed(0)
+        return fit(StandardizedInputs(Custom(make), 3), data, **options)
+
+    history, same = trained(MAKES[make]), trained(MAKES["pair"])
     assert history.loss[-1] < history.loss[0] - 0.2
     assert len(history.held_out_score) == 40
-    other = StandardizedInputs(Custom(MAKES["pair"]), 3)
-    torch.manual_seed(0)
-    other = StandardizedInputs(Custom(MAKES["pair"]), 3)
-    same = tools.fit(
-        other,
-        data,
-        epochs=40,
-        strength=1.0,
-        adversarial=0.01,
-        gradient_clip=1.0,
-        patience=40,
-    )
     assert history.loss == pytest.approx(same.loss, abs=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("head", list(HEADS))
-def test_every_score_trains_every_head(head: str, tools: SimpleNamespace) -> None:
+def test_every_score_trains_every_head(head: str) -> None:
     for score in ("nll", "crps", "pinball", "beta_nll"):
-        network = tools.ensemble(2, head=HEADS[head](floor=0.05))
-        data = tools.problem(2)
+        network = ensemble(2, head=HEADS[head](floor=0.05))
+        data = problem(2)
         # Full batches and few: some distributions search for their quantiles.
         before = (network(data.x).mean - data.y).square().mean()
-        history = tools.fit(network, data, epochs=10, batch_size=64, score=score)
+        history = fit(network, data, epochs=10, batch_size=64, score=score)
         after = (network(data.x).mean - data.y).square().mean()
         assert after < 0.95 * before, (head, score)
         # The factor of beta_nll grows with the spread: it need not fall.
         assert score == "beta_nll" or history.loss[-1] < history.loss[0], (head, score)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("conditional", [(), ("spread", "mean")])
-def test_a_strength_lowers_the_held_out_calibration_error(
-    conditional: tuple[str, ...], tools: SimpleNamespace
-) -> None:
-    """Few rows of skewed noise, which no normal distribution has: over-confident."""
-    generator = tools.seeded(3)
-    x = torch.randn(1256, 4, generator=generator)
-    skewed = -torch.rand(1256, generator=generator).log() - 1
-    y = (x[:, 1].sin() + (0.2 + x[:, 0].abs()) * skewed).repeat(4, 1)
-    data = TrainingData(x=x, y=y, rows=[torch.arange(256)] * 4)
-    errors = []
-    for strength in (0.0, 20.0):
-        network = DeepEnsemble(4, members=4, hidden=(64,), generator=tools.seeded())
-        tools.fit(
-            network,
-            data,
-            epochs=100,
-            batch_size=128,
-            strength=strength,
-            conditional=conditional,
-        )
-        pit = network(x[256:]).cdf(y[:, 256:])
-        errors.append(sum(calibration_error(each) for each in pit) / 4)
-    assert errors[1] < 0.7 * errors[0]
-
-
 def test_progress_shows_what_matters_on_stderr(
-    tools: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    data = tools.problem(2, held_out=[torch.arange(10)] * 2)
+    data = problem(2, held_out=[torch.arange(10)] * 2)
     train(
-        tools.ensemble(2),
+        ensemble(2),
         data,
         Recipe(epochs=3, strength=1.0),
-        generator=tools.seeded(),
+        generator=seeded(),
         progress=True,
         title="members",
     )

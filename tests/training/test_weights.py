@@ -1,35 +1,31 @@
 """Sample weights weight the score, and nothing else."""
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
-from calibrant import InputError, TrainingData
+from small_training import ensemble, fit, problem
 
 FULL = {"batch_size": 64, "epochs": 8}
 
 
-def test_weight_two_is_a_row_twice(tools: SimpleNamespace) -> None:
+def test_weight_two_is_a_row_twice() -> None:
     weights = torch.ones(64)
     weights[:10] = 2
-    weighted, repeated = tools.ensemble(2), tools.ensemble(2)
-    tools.fit(weighted, tools.problem(2, weights=weights), **FULL)
+    weighted, repeated = ensemble(2), ensemble(2)
+    fit(weighted, problem(2, weights=weights), **FULL)
     rows = torch.cat([torch.arange(64), torch.arange(10)])
-    tools.fit(
-        repeated, tools.problem(2, rows=[rows] * 2), **{**FULL, "batch_size": 100}
-    )
+    fit(repeated, problem(2, rows=[rows] * 2), **{**FULL, "batch_size": 100})
     for one, other in zip(weighted.parameters(), repeated.parameters(), strict=True):
         torch.testing.assert_close(one, other, atol=1e-9, rtol=0)
 
 
-def test_only_ratios_matter_for_each_member(tools: SimpleNamespace) -> None:
+def test_only_ratios_matter_for_each_member() -> None:
     weights = torch.rand(64)
     rows = [torch.arange(64), torch.arange(30)]
-    networks = [tools.ensemble(2), tools.ensemble(2)]
+    networks = [ensemble(2), ensemble(2)]
     for factor, network in zip((1.0, 7.0), networks, strict=True):
-        data = tools.problem(2, rows=rows, weights=factor * weights)
-        tools.fit(network, data, strength=10.0)
+        data = problem(2, rows=rows, weights=factor * weights)
+        fit(network, data, strength=10.0)
         means = data.member_weights()
         assert means is not None
         for each, own in zip(means, rows, strict=True):
@@ -38,12 +34,12 @@ def test_only_ratios_matter_for_each_member(tools: SimpleNamespace) -> None:
         torch.testing.assert_close(one, other, atol=1e-8, rtol=0)
 
 
-def test_the_regularizer_ignores_them(tools: SimpleNamespace) -> None:
+def test_the_regularizer_ignores_them() -> None:
     weights = torch.rand(64)
     histories = [
-        tools.fit(
-            tools.ensemble(1),
-            tools.problem(1, weights=each),
+        fit(
+            ensemble(1),
+            problem(1, weights=each),
             strength=5.0,
             batch_size=64,
             epochs=1,
@@ -54,15 +50,15 @@ def test_the_regularizer_ignores_them(tools: SimpleNamespace) -> None:
     assert histories[0].loss != pytest.approx(histories[1].loss)
 
 
-def test_held_out_scores_are_weighted_too(tools: SimpleNamespace) -> None:
+def test_held_out_scores_are_weighted_too() -> None:
     held_out = [torch.arange(50, 64)]
     rows = [torch.arange(50)]
     weights = torch.ones(64)
     weights[57:] = 0
     scores = [
-        tools.fit(
-            tools.ensemble(1),
-            tools.problem(1, rows=rows, held_out=[out], weights=each),
+        fit(
+            ensemble(1),
+            problem(1, rows=rows, held_out=[out], weights=each),
             epochs=1,
         ).held_out_score
         for out, each in (
@@ -76,20 +72,3 @@ def test_held_out_scores_are_weighted_too(tools: SimpleNamespace) -> None:
     assert scores[0] == pytest.approx(scores[1])
     assert scores[2] == pytest.approx(scores[3])
     assert scores[0] != pytest.approx(scores[2])
-
-
-@pytest.mark.parametrize(
-    ("weights", "match"),
-    [
-        (torch.ones(3), r"weights must have shape \(4,\)"),
-        (torch.tensor([1.0, -1, 1, 1]), "finite and at least 0"),
-        (torch.tensor([1.0, torch.nan, 1, 1]), "finite and at least 0"),
-        (torch.tensor([0.0, 0, 1, 1]), "at least one row of each member"),
-    ],
-)
-def test_refuses_weights_that_are_none(weights: torch.Tensor, match: str) -> None:
-    rows = [torch.arange(4), torch.tensor([0, 1])]
-    with pytest.raises(InputError, match=match):
-        TrainingData(
-            x=torch.zeros(4, 1), y=torch.zeros(2, 4), rows=rows, weights=weights
-        )

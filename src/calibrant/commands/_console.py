@@ -52,6 +52,8 @@ __all__ = [
     "numbers",
     "option",
     "page_option",
+    "plain",
+    "plain_dict",
     "short_card",
 ]
 
@@ -125,12 +127,6 @@ def complete_columns(ctx: typer.Context, incomplete: str) -> Iterator[str]:
     yield from (name for name in names if name.startswith(incomplete))
 
 
-def _complete_recalibrators(incomplete: str) -> Iterator[str]:
-    from calibrant.recalibration import RECALIBRATORS
-
-    yield from (name for name in RECALIBRATORS if name.startswith(incomplete))
-
-
 def numbers(flag: str) -> Callable[[str | None], tuple[float, ...]]:
     """Return what reads comma-separated numbers, e.g. ``0.5,0.9``."""
 
@@ -146,9 +142,7 @@ def numbers(flag: str) -> Callable[[str | None], tuple[float, ...]]:
 
 
 def column_names(
-    values: Sequence[str] | None,
-    table: Path,
-    style: "Style",
+    values: Sequence[str] | None, table: Path, style: "Style"
 ) -> tuple[str, ...]:
     """Read names of columns, also several separated by commas."""
     if not values or not any("," in value for value in values):
@@ -178,7 +172,6 @@ OVERWRITE = flag("Replace a model that is in the folder.", "--force")
 RECALIBRATOR = option(
     str,
     "beta, smooth, empirical, isotonic or scale; for fit also auto and none.",
-    autocompletion=_complete_recalibrators,
     show_default=False,
 )
 SCHEDULER = option(
@@ -355,7 +348,7 @@ class Console:
     def json(self, content: dict[str, Any]) -> None:
         """Print the object, if that was asked for."""
         if self.machine:
-            say(escaped(json.dumps(_plain(content), ensure_ascii=False)))
+            say(escaped(json.dumps(plain(content), ensure_ascii=False)))
 
     def say(self, text: str = "") -> None:
         """Print a text for people."""
@@ -410,12 +403,19 @@ class Console:
             show(group_table(name, cards[0].groups[name]))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401
-    """Replace what JSON does not know by null, and paths by text."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
+def plain_dict(**content: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return a dictionary that JSON can hold."""
+    return {name: plain(value) for name, value in content.items()}
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401
+    """Make JSON of a value: null for what is not finite, text for paths."""
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if value is None or isinstance(value, str | bool | int | float):

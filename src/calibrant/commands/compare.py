@@ -22,6 +22,7 @@ from calibrant.commands._console import (
     command_line,
     option,
     page_option,
+    plain_dict,
 )
 from calibrant.errors import InputError
 from calibrant.text import counted
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from calibrant.distributions.base import AbstractDistribution
     from calibrant.metrics.scorecard import Scorecard
-    from calibrant.tables import Source, Style
+    from calibrant.tables import Source, Style, TableWriter
 
 __all__ = ["TableComparison", "compare", "compare_table"]
 
@@ -44,11 +45,9 @@ class TableComparison:
 
     Attributes
     ----------
-    card
-        How the predictions do as they are.
-    fixed
-        How they do after recalibration, each row by a map that it had no part in; None
-        if that was not asked for.
+    card, fixed
+        How the predictions do as they are, and recalibrated, each row by a map that it
+        had no part in (None if that was not asked for).
     notes
         What was unusual about the rows.
     page, path
@@ -74,14 +73,14 @@ class TableComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""
-        return {
-            "report": None if self.page is None else str(self.page),
-            "fixed": None if self.path is None else str(self.path),
-            "words": self.words(),
-            "notes": list(self.notes),
-            "scorecard": self.card.to_dict(),
-            "recalibrated": None if self.fixed is None else self.fixed.to_dict(),
-        }
+        return plain_dict(
+            report=self.page,
+            fixed=self.path,
+            words=self.words(),
+            notes=self.notes,
+            scorecard=self.card,
+            recalibrated=self.fixed,
+        )
 
 
 def compare_table(
@@ -120,14 +119,8 @@ def compare_table(
         target.
     recalibrator
         A name from ``RECALIBRATORS``.
-    report
-        Page to write; None for none.
-    style
-        How a text file is written; None finds out.
-    seed
-        Of folds and of what is randomized in the measurement.
-    command
-        What the report says that makes it again.
+    report, style, seed, command
+        As for :func:`evaluate_table`.
 
     Examples
     --------
@@ -172,9 +165,9 @@ def compare_table(
     before = measuring.measure(foreign.predictive(rows), labeled, seed=seed)
     after = None
     if writer is not None:
-        maps = _cross_fitted_maps(foreign, y, recalibrator, seed, source.name)
-        after = measuring.measure(maps.predictive(rows), labeled, seed=seed)
-        _write_fixed(writer, source, data, maps)
+        fixed = _recalibrated(foreign, y, recalibrator, seed, source.name)
+        after = measuring.measure(fixed.predictive(rows), labeled, seed=seed)
+        _write_fixed(writer, source, data, fixed)
     if page is not None:
         versions = measuring.versions().items()
         settings = {
@@ -207,8 +200,8 @@ def compare_table(
 # Predictions as the columns of a table hold them -----------------------------------
 
 
-class _Foreign(NamedTuple):
-    """Predictive distributions of the rows of a table.
+class _Predictions(NamedTuple):
+    """Predictive distributions of the rows of a table, recalibrated if there are maps.
 
     Columns are mean and deviation, or quantiles in the order of their levels.
     """
@@ -217,16 +210,27 @@ class _Foreign(NamedTuple):
     values: "npt.NDArray[np.float64]"  # (n, columns)
     levels: tuple[float, ...] = ()  # of the quantiles
     crossed: int = 0  # rows whose quantiles had to be sorted
+    maps: tuple[Any, ...] = ()  # recalibrators
+    map_of_row: Any = None  # (n,)
 
     def predictive(self, rows: "npt.NDArray[np.int64]") -> "AbstractDistribution":
         """Distributions of some rows, batch shape ``(k,)``."""
+        import numpy as np
+
         from calibrant.distributions.normal import Gaussian
         from calibrant.distributions.quantile_table import QuantileTable
+        from calibrant.estimators.pool import cross_fitted
 
         values = self.values[rows]
+        plain: AbstractDistribution
         if self.levels:
-            return QuantileTable(self.levels, values)
-        return Gaussian(values[:, 0], values[:, 1])
+            plain = QuantileTable(self.levels, values)
+        else:
+            plain = Gaussian(values[:, 0], values[:, 1])
+        if not self.maps:
+            return plain
+        used, place = np.unique(self.map_of_row[rows], return_inverse=True)
+        return cross_fitted([self.maps[one].transform(plain) for one in used], place)
 
 
 def _read_predictions(
@@ -235,7 +239,7 @@ def _read_predictions(
     mean: str | None,
     std: str | None,
     quantiles: Mapping[Any, Any] | None,
-) -> _Foreign:
+) -> _Predictions:
     """Read the columns that hold predictions, all of them numbers without gaps."""
     import numpy as np
 
@@ -245,11 +249,12 @@ def _read_predictions(
             "of them out."
         )
     if quantiles:
-        levels = _checked_levels(quantiles)
-        values = _numbers(source, data, tuple(levels))
+        columns = _by_level(quantiles)
+        names = tuple(columns.values())
+        values = _numbers(source, data, names)
         ordered = np.sort(values, axis=1)
         crossed = int((ordered != values).any(1).sum())
-        return _Foreign(tuple(levels), ordered, tuple(levels.values()), crossed)
+        return _Predictions(names, ordered, tuple(columns), crossed)
     if mean is None or std is None:
         raise InputError(
             "say where the predictions are: mean= and std=, or quantiles= for two or "
@@ -257,28 +262,29 @@ def _read_predictions(
         )
     values = _numbers(source, data, (mean, std))
     _refuse(source, std, values[:, 1] <= 0, values[:, 1], "must be above 0")
-    return _Foreign((mean, std), values)
+    return _Predictions((mean, std), values)
 
 
-def _checked_levels(quantiles: Mapping[Any, Any]) -> dict[str, float]:
-    """Columns and their levels, ascending, whichever of both came first."""
-    found = {}
+def _by_level(quantiles: Mapping[Any, Any]) -> dict[float, str]:
+    """Columns by their levels, ascending, whichever of both came first."""
+    pairs = []
     for first, second in quantiles.items():
         column, level = (first, second) if isinstance(first, str) else (second, first)
         if not isinstance(column, str) or not isinstance(level, Real):
             raise InputError(
                 f"quantiles are columns and their levels, got {first!r}: {second!r}."
             )
-        found[column] = float(level)
-    levels = sorted(found.values())
-    if len(set(levels)) < max(2, len(levels)):
+        pairs.append((float(level), column))
+    found = dict(sorted(pairs))
+    levels = list(found)
+    if len(found) < max(2, len(pairs)):
         raise InputError(f"quantiles need two or more different levels, got {levels}.")
     if not 0 < levels[0] <= levels[-1] < 1:
         raise InputError(
             f"levels of quantiles must lie strictly between 0 and 1, got {levels}. "
             "Write 0.05 for 5 %."
         )
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    return found
 
 
 def _numbers(
@@ -318,31 +324,14 @@ def _refuse(
         )
 
 
-class _Maps(NamedTuple):
-    """Recalibration of each row by a map that it had no part in."""
-
-    foreign: _Foreign
-    maps: list[Any]  # recalibrators
-    map_of_row: "npt.NDArray[np.int64]"  # (n,)
-
-    def predictive(self, rows: "npt.NDArray[np.int64]") -> "AbstractDistribution":
-        """Recalibrated distributions of some rows, batch shape ``(k,)``."""
-        import numpy as np
-
-        from calibrant.estimators.pool import cross_fitted
-
-        plain = self.foreign.predictive(rows)
-        used, place = np.unique(self.map_of_row[rows], return_inverse=True)
-        return cross_fitted([self.maps[one].transform(plain) for one in used], place)
-
-
-def _cross_fitted_maps(
-    foreign: _Foreign,
+def _recalibrated(
+    foreign: _Predictions,
     y: "npt.NDArray[np.float64]",
     recalibrator: str,
     seed: int,
     name: str,
-) -> _Maps:
+) -> _Predictions:
+    """Correct each row by a map that it had no part in."""
     import numpy as np
     import torch
 
@@ -356,7 +345,7 @@ def _cross_fitted_maps(
     # Rows without a target go by the last map, which all others have taught.
     map_of_row = np.full(len(y), count)
     map_of_row[known] = folds
-    maps = [
+    maps = tuple(
         fit_recorded(
             fresh_recalibrator(recalibrator),
             foreign.predictive(rows),
@@ -365,15 +354,12 @@ def _cross_fitted_maps(
             torch.Generator().manual_seed(seed),
         )
         for rows in (*(known[folds != fold] for fold in range(count)), known)
-    ]
-    return _Maps(foreign, maps, map_of_row)
+    )
+    return foreign._replace(maps=maps, map_of_row=map_of_row)
 
 
 def _write_fixed(
-    writer: Any,  # noqa: ANN401  (a TableWriter)
-    source: "Source",
-    data: "pa.Table",
-    maps: _Maps,
+    writer: "TableWriter", source: "Source", data: "pa.Table", fixed: _Predictions
 ) -> None:
     """Write the table with recalibrated columns behind its own."""
     import numpy as np
@@ -381,28 +367,24 @@ def _write_fixed(
 
     from calibrant.commands.predict import CHUNK, OutputOptions
 
-    names, levels = maps.foreign.names, maps.foreign.levels
-    options = OutputOptions((0.5, 0.9), (), ())
+    names, levels = fixed.names, fixed.levels
     own = dict(zip(("mean", "std"), names, strict=False))
     with writer as file:
         for start in range(0, data.num_rows, CHUNK):
             part = data.slice(start, CHUNK)
-            predictive = maps.predictive(np.arange(start, start + part.num_rows))
+            predictive = fixed.predictive(np.arange(start, start + part.num_rows))
             if levels:
-                found = predictive.quantiles(levels).numpy()
-                made = dict(zip(names, found.T, strict=True))
+                made = dict(zip(names, predictive.quantiles(levels).T, strict=True))
             else:
-                numbers = options.numbers(predictive)
-                made = {own.get(name, name): v for name, v in numbers.items()}
-            new = {f"{name}_recalibrated": values for name, values in made.items()}
-            taken = sorted(set(new) & set(data.column_names))
-            if taken:
-                raise InputError(
-                    f"{source.name} must not have columns called as those that are "
-                    f"made: {', '.join(taken)}. Rename them."
-                )
-            for name, values in new.items():
-                part = part.append_column(name, pa.array(values))
+                made = OutputOptions((0.5, 0.9), (), ()).numbers(predictive)
+            for old, values in made.items():
+                name = f"{own.get(old, old)}_recalibrated"
+                if name in data.column_names:
+                    raise InputError(
+                        f"{source.name} must not have columns called as those that are "
+                        f"made: {name}. Rename it."
+                    )
+                part = part.append_column(name, pa.array(np.asarray(values)))
             file.write(part.combine_chunks().to_batches()[0])
 
 

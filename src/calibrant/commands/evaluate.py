@@ -22,6 +22,7 @@ from calibrant.commands._console import (
     flag,
     option,
     page_option,
+    plain_dict,
 )
 from calibrant.errors import InputError
 from calibrant.text import percent
@@ -38,20 +39,12 @@ _GATE = "For monitoring: exit code 1 if it is not met"
 
 @dataclass(frozen=True)
 class Requirement:
-    """Coverage that was asked for, and what was found.
-
-    Attributes
-    ----------
-    coverage, tolerance, at_least
-        What was asked for; with ``at_least`` too much coverage is fine.
-    covered, rows
-        Share of rows within their intervals of that coverage, and their number.
-    """
+    """Coverage that was asked for, and what was found."""
 
     coverage: float
     tolerance: float
-    at_least: bool
-    covered: float
+    at_least: bool  # too much coverage is fine
+    covered: float  # share of rows within their intervals
     rows: int
 
     def __post_init__(self) -> None:
@@ -74,6 +67,10 @@ class Requirement:
         # A share exactly at the tolerance is within it, whatever its rounding.
         low = gap >= -self.tolerance - 1e-9
         return low and (self.at_least or gap <= self.tolerance + 1e-9)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as a plain dictionary."""
+        return {**vars(self), "met": self.met}
 
     def words(self) -> str:
         """Say whether it is met, and what chance alone would do."""
@@ -120,14 +117,13 @@ class TableEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""
-        asked = self.requirement
-        return {
-            "report": None if self.page is None else str(self.page),
-            "words": self.words(),
-            "notes": list(self.notes),
-            "requirement": None if asked is None else {**vars(asked), "met": asked.met},
-            "scorecard": self.card.to_dict(),
-        }
+        return plain_dict(
+            report=self.page,
+            words=self.words(),
+            notes=self.notes,
+            requirement=self.requirement,
+            scorecard=self.card,
+        )
 
 
 def evaluate_table(
@@ -216,10 +212,7 @@ def evaluate_table(
         float, "Coverage that intervals must show, as 0.9.", panel=_GATE
     ),
     tolerance=option(
-        float,
-        "How far off it may be, on both sides.",
-        panel=_GATE,
-        show_default="0.03",
+        float, "How far off it may be, on both sides.", panel=_GATE, show_default="0.03"
     ),
     at_least=flag("More coverage is fine as well.", "--at-least", panel=_GATE),
     seed=SEED,

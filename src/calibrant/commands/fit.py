@@ -23,6 +23,7 @@ from calibrant.commands._console import (
     command_line,
     flag,
     option,
+    plain_dict,
 )
 from calibrant.errors import InputError, StorageError
 
@@ -61,15 +62,12 @@ class TableFit:
 
     Attributes
     ----------
-    model
-        Predicts tables; see :class:`TableModel`.
-    card
-        How it did on the rows that were set aside; None if there were none.
+    model, card
+        Predicts tables; how it did on the rows that were set aside, if there were any.
     notes
         What was unusual: bad cells, an interrupted training, ordered rows.
     folder, page
-        Where the model and its report were written, if they were. A report that does
-        not fit on the disk costs no model: a note says so.
+        Where the model and its report were written, if they were.
     baselines
         RMSE on the same rows of always predicting one number: the mean of the rows
         that it learned from, and with a time the last value of them.
@@ -115,17 +113,17 @@ class TableFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""
-        return {
-            "model": None if self.folder is None else str(self.folder),
-            "report": None if self.page is None else str(self.page),
-            "interrupted": self.interrupted,
-            "words": self.words(),
-            "accuracy": self.accuracy(),
-            "baselines": dict(self.baselines),
-            "notes": list(self.notes),
-            "columns": [vars(line) for line in self.model.encoder.lines],
-            "scorecard": None if self.card is None else self.card.to_dict(),
-        }
+        return plain_dict(
+            model=self.folder,
+            report=self.page,
+            interrupted=self.interrupted,
+            words=self.words(),
+            accuracy=self.accuracy(),
+            baselines=dict(self.baselines),
+            notes=self.notes,
+            columns=[vars(line) for line in self.model.encoder.lines],
+            scorecard=self.card,
+        )
 
 
 def _below_one(share: float) -> str:
@@ -177,8 +175,7 @@ def fit_table(
     out
         Folder for model and report; None writes nothing.
     test
-        Share of the rows that is set aside to measure on, 0 for none; a fifth if left
-        out.
+        Share of the rows that is held out to measure on, 0 for none; by default 0.2.
     test_table
         Measure on this table instead. Its rows that the training has, too (equal
         features, or the same group), are left out.
@@ -200,22 +197,14 @@ def fit_table(
         1). They are left out otherwise, and a note names the first of them.
     style
         How a text file is written; None finds out.
-    seed
-        The same seed gives the same model and report.
-    overwrite
-        Replace a model that is in the folder.
+    seed, overwrite
+        The same seed gives the same model; whether to replace one in the folder.
     progress
         Show progress; None for a terminal only.
     command
-        What the report says that makes it again; None for this call.
+        What the report says that makes it again.
     **settings
-        Parameters of :class:`CalibratedRegressor`: ``strength="auto"``, ``epochs``,
-        ``network``, ``recalibrator``, ``bounds``, ...
-
-    Returns
-    -------
-    TableFit
-        The model, its scorecard, and where they were written.
+        Parameters of :class:`CalibratedRegressor`, such as ``strength="auto"``.
 
     Examples
     --------
@@ -421,11 +410,7 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     "There is no model yet, and nothing was written.",
     table=TABLE,
     target=columns(
-        str,
-        "Column to predict.",
-        default=REQUIRED,
-        panel=_COLUMNS,
-        show_default=False,
+        str, "Column to predict.", default=REQUIRED, panel=_COLUMNS, show_default=False
     ),
     out=option(Path, "Folder for model and report.", default=Path("model")),
     drop=columns(list[str], "Columns not to use.", panel=_COLUMNS),

@@ -120,25 +120,13 @@ def page_path(
 
 @dataclass(frozen=True)
 class Labeled:
-    """Encoded rows with their targets.
+    """Encoded rows with their targets."""
 
-    Attributes
-    ----------
-    x, y
-        Features ``(n, d)`` and targets ``(n,)``.
-    rows
-        Number of each row in its file, from 1, shape ``(n,)``.
-    looks, groups
-        Columns to look for faults in, and those that were asked for, each ``(n,)``.
-    notes
-        What was unusual.
-    """
-
-    x: Array
+    x: Array  # features, (n, d)
     y: Array
-    rows: Rows
-    looks: dict[str, npt.NDArray[Any]]
-    groups: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    rows: Rows  # number of each row in its file, from 1
+    looks: dict[str, npt.NDArray[Any]]  # columns to look for faults in
+    groups: dict[str, npt.NDArray[Any]] = field(default_factory=dict)  # and asked for
     notes: tuple[str, ...] = ()
 
     @classmethod
@@ -202,16 +190,7 @@ def read_labeled(
 ) -> Labeled:
     """Read the rows of a table that have a target; of very many a random choice.
 
-    Parameters
-    ----------
-    model
-        Whose features are wanted.
-    source
-        The table.
-    by
-        More columns to group the rows by.
-    seed
-        Of the choice.
+    ``by`` are columns to group the rows by.
     """
     if model.target not in source.columns:
         raise InputError(
@@ -229,11 +208,7 @@ def read_labeled(
     )
     rows, notes = measurable(source, y, seed)
     x = encoder.encode(
-        data,
-        name=source.name,
-        findings=findings,
-        used=~np.isnan(y),
-        style=source.style,
+        data, name=source.name, findings=findings, used=~np.isnan(y), style=source.style
     )
     notes = [*style_notes(source), *findings.lines(), *notes]
     labeled = Labeled.of(data, rows, x, y, encoder=encoder, notes=notes)

@@ -4,7 +4,7 @@ import os
 import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ from calibrant.commands._console import (
     for_the_shell,
     numbers,
     option,
+    plain_dict,
 )
 from calibrant.errors import InputError
 from calibrant.storage import check_writable
@@ -59,16 +60,15 @@ class OutputOptions:
     keep: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        named = {"coverage": self.coverages, "quantiles": self.quantiles}
-        for name, values in named.items():
-            for value in values:
-                if not 0 < value < 1:
-                    percent = f" Write {value / 100:g} for {value:g} %."
-                    hint = percent if 1 <= value < 100 else ""
-                    raise InputError(
-                        f"{name} must lie strictly between 0 and 1, got {value:g}."
-                        f"{hint}"
-                    )
+        named = [("coverage", value) for value in self.coverages]
+        named += [("quantiles", value) for value in self.quantiles]
+        for name, value in named:
+            if not 0 < value < 1:
+                hint = f" Write {value / 100:g} for {value:g} %."
+                raise InputError(
+                    f"{name} must lie strictly between 0 and 1, got {value:g}."
+                    f"{hint if 1 <= value < 100 else ''}"
+                )
         for level in self._places().values():
             if not _OUTERMOST <= level <= 1 - _OUTERMOST:
                 raise InputError(
@@ -114,20 +114,15 @@ class TablePrediction:
 
     Attributes
     ----------
-    rows
-        Number of rows that were predicted.
-    columns
-        Names of the columns that were made.
+    rows, columns
+        Number of rows that were predicted, and names of the columns that were made.
     notes
         What was unusual: bad cells, unknown categories, values beyond the training's.
-    path
-        The file that was written, if one was; of a folder of tables the folder.
-    table
-        The predictions as a table of pyarrow, if no file was asked for.
-    files, skipped
-        Of a folder: names of the files that were predicted now, and by a former call.
-    failures
-        Of a folder: what was wrong with files that could not be predicted.
+    path, table
+        The file (or folder) that was written, or the predictions as a table of pyarrow.
+    files, skipped, failures
+        Of a folder: names of the files that were predicted now, and by a former call;
+        what was wrong with others.
     """
 
     rows: int
@@ -141,18 +136,9 @@ class TablePrediction:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the table as plain dictionaries, lists and numbers."""
-        plain = {
-            "predictions": None if self.path is None else str(self.path),
-            "rows": self.rows,
-            "columns": list(self.columns),
-            "notes": list(self.notes),
-        }
-        of_folder = {
-            "files": list(self.files),
-            "skipped": list(self.skipped),
-            "failures": list(self.failures),
-        }
-        return plain | of_folder if any(of_folder.values()) else plain
+        lists = ("columns", "notes", "files", "skipped", "failures")
+        more = {name: getattr(self, name) for name in lists}
+        return plain_dict(predictions=self.path, rows=self.rows, **more)
 
 
 def predict_table(
@@ -190,20 +176,17 @@ def predict_table(
     out
         File to write, .csv, .csv.gz, .tsv or .parquet; None returns a table. For a
         folder of tables another folder.
-    coverage
-        Of central intervals: 0.9 makes ``lower_90`` and ``upper_90``.
-    quantiles
-        Levels: 0.05 makes ``q0.05``.
+    coverage, quantiles
+        Of central intervals: 0.9 makes ``lower_90`` and ``upper_90``. Levels: 0.05
+        makes ``q0.05``.
     keep
         Columns of the input that are written too.
     strict
         Refuse a cell that does not fit its column, rather than take it as missing.
-    style
-        How a text file is written; None finds out.
     neutralize
         Put an apostrophe before kept texts which a spreadsheet would run as formulas.
-    progress
-        Show progress; None for a terminal only.
+    style, progress
+        As for :func:`fit_table`.
     scheduler
         Address of a Dask scheduler, as ``"tcp://host:8786"``, whose workers predict the
         files of a folder. They must see model, files and output under the same paths,
@@ -219,6 +202,8 @@ def predict_table(
     >>> done.table.column_names
     ['mean', 'std', 'lower_90', 'upper_90']
     """
+    import pyarrow as pa
+
     from calibrant.commands.measuring import as_model, as_names, as_numbers, style_notes
     from calibrant.tables import Findings, TableWriter
 
@@ -240,34 +225,26 @@ def predict_table(
         )
     source = loaded.open(table, style=style)
     source.check_columns(options.keep)
-    findings, parts, rows, notes = Findings(), [], 0, []
-    inputs = [] if source.path is None else [source.path]
-    writer = (
-        nullcontext()
-        if out is None
-        else TableWriter(out, inputs=inputs, neutralize=neutralize)
-    )
-    with writer as file:
-        for part in _predicted(loaded, source, options, findings, strict, progress):
-            rows += part.num_rows
-            if file is None:
-                parts.append(part)
-            else:
-                file.write(part)
-        if not rows:
-            raise InputError(f"{source.name}: there is a header, but no rows below it.")
-    if file is not None and file.neutralized:
-        notes.append(
-            f"An apostrophe in front of {counted(file.neutralized, 'text')} that a "
-            f"spreadsheet would run as a formula, the first is {file.example!r:.60}."
-        )
-    return TablePrediction(
-        rows=rows,
-        columns=options.names,
-        notes=(*style_notes(source), *findings.lines(), *notes),
-        path=None if out is None else Path(out),
-        table=_joined(parts) if out is None else None,
-    )
+    findings = Findings()
+    parts = _predicted(loaded, source, options, findings, strict, progress)
+    rows, path, whole, formulas = 0, None, None, []
+    if out is None:
+        whole = pa.Table.from_batches(parts)
+        rows = whole.num_rows
+    else:
+        inputs, path = [] if source.path is None else [source.path], Path(out)
+        with TableWriter(out, inputs=inputs, neutralize=neutralize) as writer:
+            for part in parts:
+                writer.write(part)
+        rows = writer.rows
+        if writer.neutralized:
+            formulas = [
+                f"An apostrophe in front of {counted(writer.neutralized, 'text')} that "
+                "a spreadsheet would run as a formula, the first is "
+                f"{writer.example!r:.60}."
+            ]
+    notes = (*style_notes(source), *findings.lines(), *formulas)
+    return TablePrediction(rows, options.names, notes, path, whole)
 
 
 def _predicted(
@@ -282,6 +259,7 @@ def _predicted(
 
     needed = tuple(dict.fromkeys((*model.encoder.needed, *options.keep)))
     shown = ("share", "elapsed", "left")
+    rows = 0
     with Bar(f"predict {source.name}", shown, total=1.0, shown=progress) as bar:
         for batch in source.batches(needed, rows=CHUNK):
             x = model.encoder.encode(
@@ -295,13 +273,10 @@ def _predicted(
             made: dict[str, Any] = {name: batch.data[name] for name in options.keep}
             made |= options.numbers(model.distribution(x))
             yield pa.RecordBatch.from_pydict(made)
+            rows += len(x)
             bar.show(completed=batch.share)
-
-
-def _joined(parts: "list[pa.RecordBatch]") -> "pa.Table":
-    import pyarrow as pa
-
-    return pa.Table.from_batches(parts)
+    if not rows:
+        raise InputError(f"{source.name}: there is a header, but no rows below it.")
 
 
 # A folder of tables ----------------------------------------------------------------
@@ -394,21 +369,17 @@ def _predict_folder(
             _FileJob(source, target / source.name, home, options, how)
             for source in sources
         ]
-        done = {job.source.name: job.is_finished() for job in jobs}
-        skipped = [name for name, is_done in done.items() if is_done]
-        jobs = [job for job in jobs if not done[job.source.name]]
+        skipped = [job.source.name for job in jobs if job.is_finished()]
+        jobs = [job for job in jobs if job.source.name not in set(skipped)]
         if not target.is_dir():
             target.mkdir()
         for job in jobs:
             # Otherwise a file that fails now would leave a former model's predictions.
             job.target.unlink(missing_ok=True)
-        outcomes = (
-            ((job, _predict_file(job, loaded)) for job in jobs)
-            if client is None
-            else _on_cluster(client, jobs)
-        )
-        rows, files, failures = 0, [], []  # type: int, list[str], list[str]
-        notes: list[str] = []
+        here = ((job, _predict_file(job, loaded)) for job in jobs)
+        outcomes = here if client is None else _on_cluster(client, jobs)
+        done: dict[str, TablePrediction] = {}
+        failures = []
         shown = ("count", "elapsed", "left")
         title = f"predict {target.name}"
         with Bar(title, shown, total=len(jobs), shown=progress) as bar:
@@ -416,18 +387,17 @@ def _predict_folder(
                 if isinstance(outcome, str):
                     failures.append(outcome)
                 else:
-                    rows += outcome.rows
-                    notes += outcome.notes
-                    files.append(job.source.name)
+                    done[job.source.name] = outcome
                 bar.show(completed=count)
+    notes = [note for outcome in done.values() for note in outcome.notes]
     if len(notes) > _MOST_NOTES:
         notes[_MOST_NOTES:] = [f"{len(notes) - _MOST_NOTES:,} more notes are left out."]
     return TablePrediction(
-        rows=rows,
+        rows=sum(outcome.rows for outcome in done.values()),
         columns=options.names,
         notes=tuple(notes),
         path=Path(out or ""),
-        files=tuple(sorted(files)),
+        files=tuple(sorted(done)),
         skipped=tuple(skipped),
         failures=tuple(sorted(failures)),
     )
@@ -467,25 +437,24 @@ def _tables_in(folder: Path) -> list[Path]:
         raise InputError(
             f"{folder}: {_RULE}, and there are none. Put some into it, or name another."
         )
-    kinds = Counter(map(_kind, found))
-    if kinds["others"] or len(kinds) > 1:
-        counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-        others = [path.name for path in found if _kind(path) == "others"]
-        named = f", such as {others[0]!r:.60}" if others else ""
-        raise InputError(
-            f"{folder}: {_RULE}, got {counts}{named}. Move the others away."
+    kinds = {path: _kind(path) for path in found}
+    counts = Counter(kinds.values())
+    if counts["others"] or len(counts) > 1:
+        got = ", ".join(
+            f"{count} {kind}" for kind, count in sorted(counts.items()) if count
         )
+        other = next((path.name for path in found if kinds[path] == "others"), None)
+        named = "" if other is None else f", such as {other!r:.60}"
+        raise InputError(f"{folder}: {_RULE}, got {got}{named}. Move the others away.")
     return found
 
 
 def _kind(path: Path) -> str:
-    name = path.name.lower()
-    if path.is_dir():
-        return "others"
-    if name.endswith((".parquet", ".pq")):
-        return "Parquet"
-    text = name.removesuffix(".gz").endswith((".csv", ".tsv"))
-    return "text" if text else "others"
+    name = path.name.lower().removesuffix(".gz")
+    if path.is_file() and name.endswith((".csv", ".tsv")):
+        return "text"
+    parquet = path.is_file() and path.name.lower().endswith((".parquet", ".pq"))
+    return "Parquet" if parquet else "others"
 
 
 def _checked_places(
@@ -505,16 +474,16 @@ def _checked_places(
         )
     home, target = Path(model), Path(out)
     real, inputs = target.resolve(), folder.resolve()
+    fault = None
     if real in (inputs, home.resolve()) or real.parent == inputs:
-        raise InputError(
-            f"{target}: predictions must go to a folder that is not the input's, nor "
-            "in it, nor the model's. Choose another name."
+        fault = (
+            "predictions must go to a folder that is not the input's, nor in it, nor "
+            "the model's"
         )
-    if os.path.lexists(target) and not target.is_dir():
-        raise InputError(
-            f"{target}: predictions of a folder go to a folder, and this is a file. "
-            "Choose another name."
-        )
+    elif os.path.lexists(target) and not target.is_dir():
+        fault = "predictions of a folder go to a folder, and this is a file"
+    if fault:
+        raise InputError(f"{target}: {fault}. Choose another name.")
     if not target.is_dir():
         check_writable(target)
     return home, target
@@ -543,10 +512,7 @@ def _checked_places(
         str, "Levels of quantiles, as 0.05,0.5,0.95.", read=numbers("--quantiles")
     ),
     keep=columns(list[str], "Columns of the input to write as well."),
-    strict=flag(
-        "Refuse cells that do not fit rather than fill them in.",
-        "--strict",
-    ),
+    strict=flag("Refuse cells that do not fit rather than fill them in.", "--strict"),
     neutralize=flag(
         "Write kept texts that a spreadsheet would run as they are.",
         "--keep-formulas",

@@ -16,6 +16,7 @@ from calibrant.commands._console import (
     command,
     command_line,
     option,
+    plain_dict,
 )
 
 if TYPE_CHECKING:
@@ -41,8 +42,8 @@ class TableRecalibration:
     model
         The model with its new calibration.
     before, after
-        Scorecards on the recent rows. That of after is honest: each row was predicted
-        with a calibration that it had no part in.
+        Scorecards on the recent rows; after, each row was predicted with a calibration
+        that it had no part in.
     notes
         What was unusual about the rows.
     folder, page
@@ -68,14 +69,14 @@ class TableRecalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""
-        return {
-            "model": None if self.folder is None else str(self.folder),
-            "report": None if self.page is None else str(self.page),
-            "words": self.words(),
-            "notes": list(self.notes),
-            "before": self.before.to_dict(),
-            "after": self.after.to_dict(),
-        }
+        return plain_dict(
+            model=self.folder,
+            report=self.page,
+            words=self.words(),
+            notes=self.notes,
+            before=self.before,
+            after=self.after,
+        )
 
 
 def recalibrate_table(
@@ -106,14 +107,10 @@ def recalibrate_table(
         Folder for the new model and its report; None writes nothing.
     recalibrator
         A name from ``RECALIBRATORS``; None for the model's own.
-    style
-        How a text file is written; None finds out.
-    seed
-        Of folds and of what is randomized in the measurement.
     overwrite
         Replace a model that is in the folder.
-    command
-        What the report says that makes it again.
+    style, seed, command
+        As for :func:`evaluate_table`.
     """
     from calibrant.commands import measuring
     from calibrant.estimators.pool import cross_fitted

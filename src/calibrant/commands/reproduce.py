@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from calibrant._terminal import say
-from calibrant.commands._console import (
-    RUN,
-    SCHEDULER,
-    Console,
-    command,
-    flag,
-    option,
-)
+from calibrant.commands._console import RUN, SCHEDULER, Console, command, flag, option
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
@@ -42,10 +35,7 @@ _STUDY = {
         panel=_OWN,
     ),
     "networks": option(
-        list[str],
-        "mc_dropout, deep_ensemble or default.",
-        "--network",
-        panel=_OWN,
+        list[str], "mc_dropout, deep_ensemble or default.", "--network", panel=_OWN
     ),
     "regularizers": option(
         list[str],
@@ -95,9 +85,7 @@ _STUDY = {
         Path, "results.csv of another run; its cells count as finished.", panel=RUN
     ),
     report_only=flag(
-        "Train nothing; report what is finished.",
-        "--report-only",
-        panel=RUN,
+        "Train nothing; report what is finished.", "--report-only", panel=RUN
     ),
     print_plan=flag("Print the plan as TOML and leave.", "--print-plan"),
 )

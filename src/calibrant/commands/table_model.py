@@ -38,14 +38,11 @@ KIND = "TableModel"
 
 @dataclass(frozen=True)
 class Trend:
-    """A straight line in one feature, which the regressor does not have to learn.
-
-    The feature is the position in time; the line is 0 at its ``center``.
-    """
+    """A line in the position in time, which the regressor does not have to learn."""
 
     feature: str
     slope: float  # of the target, for each unit of the feature
-    center: float
+    center: float  # where the line is 0
 
     def __str__(self) -> str:
         return f"{self.slope:.4g} for each unit of {self.feature!r:.60}"
@@ -158,16 +155,9 @@ class TableModel:
         page: str | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the model into a new folder, which appears when it is complete.
+        """Write the model into a folder, which appears when it is complete.
 
-        Parameters
-        ----------
-        folder
-            Where.
-        page
-            A page for people, which goes into the same folder as ``report.html``.
-        overwrite
-            Replace a model that is there.
+        A ``page`` for people goes into it as ``report.html``.
         """
         from sklearn.utils.validation import check_is_fitted
 

@@ -41,12 +41,7 @@ from calibrant.text import counted
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "TrainingTable",
-    "chosen_regressor",
-    "cut_rows",
-    "read_training_table",
-]
+__all__ = ["TrainingTable", "chosen_regressor", "cut_rows", "read_training_table"]
 
 Array = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]
@@ -88,35 +83,19 @@ def chosen_regressor(settings: Mapping[str, Any], seed: int) -> CalibratedRegres
 
 @dataclass(frozen=True)
 class TrainingTable:
-    """A table, read and cut into rows to learn from and held-out rows.
-
-    Attributes
-    ----------
-    source, target, roles
-        Where it comes from, and what its columns are for.
-    data, y
-        All of its rows, and their targets ``(n,)``.
-    known, learned, held
-        Numbers of the rows with a target to learn, and both parts of them.
-    times, groups
-        Of all rows, ``(n,)``, if there are such columns.
-    how
-        In which way rows were held out.
-    notes
-        What was unusual.
-    """
+    """A table, read and cut into rows to learn from and held-out rows."""
 
     source: Source
     target: str
     roles: Roles
     data: "pa.Table"
-    y: Array
-    known: Rows
+    y: Array  # targets of all rows, (n,)
+    known: Rows  # numbers of the rows with a target to learn
     learned: Rows
     held: Rows
-    times: Array | None = None
+    times: Array | None = None  # of all rows, (n,)
     groups: Rows | None = None
-    how: str = "random"
+    how: str = "random"  # were rows held out
     notes: tuple[str, ...] = ()
 
     def learn_columns(self, chosen: Rows) -> TableEncoder:

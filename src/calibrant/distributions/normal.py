@@ -167,6 +167,9 @@ class Gaussian(AbstractDistribution):
     def _z(self, value: Tensor) -> Tensor:
         return standardized(value - self._mean, self._stddev)
 
+    def _cdf(self, value: Tensor) -> Tensor:
+        return normal_cdf(self._z(value))
+
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         z = self._z(value)
         return normal_cdf(z), normal_cdf(-z)

@@ -409,7 +409,7 @@ def _networks(
             and ((column >= 0) & (column < features)).all(),
             f"its bins must each name one of its {features} features",
         )
-        encoding = PiecewiseLinear([])
+        encoding = PiecewiseLinear([torch.empty(0)])
         for name, buffer in encoding.named_buffers():
             setattr(encoding, name, torch.empty(len(column), dtype=buffer.dtype))
     if architecture.stacked:

@@ -7,7 +7,7 @@ LightGBM, and an untrusted file never reaches its parser.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ __all__ = ["MOST_LEAVES", "BoostedNormal", "Forest", "grow", "spread_of"]
 Array = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.int64]
 
-# Rows and trees that are looked at at once.
+# Looked at at once.
 _ROWS, _TREES = 2048, 256
 # Leaves of a tree are the bits of a word.
 MOST_LEAVES = 64
@@ -39,15 +39,9 @@ class Forest:
     arrays of rows and trees are evaluated together (as in QuickScorer, Lucchese et al.
     2015, SIGIR). Decisions that a tree does not have rule out nothing.
 
-    Attributes
-    ----------
-    feature, threshold
-        Of each decision, shape ``(trees, k)``: a row goes to the left if its feature is
-        at most the threshold.
-    left, right
-        Leaves on the two sides of each decision, as bits, shape ``(trees, k)``.
-    value
-        Of each leaf, shape ``(trees, k + 1)``.
+    A row goes to the left if ``feature`` is at most ``threshold``; ``left`` and
+    ``right`` are the leaves on the two sides as bits, all of shape ``(trees, k)``.
+    ``value`` of each leaf has shape ``(trees, k + 1)``.
 
     Examples
     --------
@@ -74,12 +68,8 @@ class Forest:
     @classmethod
     def joined(cls, parts: Sequence["Forest"]) -> Self:
         """Join forests of the same k into one, the trees of the first one first."""
-        return cls(
-            *(
-                np.concatenate([getattr(part, field.name) for part in parts])
-                for field in fields(cls)
-            )
-        )
+        tables = zip(*(vars(part).values() for part in parts), strict=True)
+        return cls(*map(np.concatenate, tables))
 
     @classmethod
     def constant(cls, leaves: int) -> Self:
@@ -95,23 +85,12 @@ class Forest:
 
     def part(self, trees: slice) -> "Forest":
         """Return some of the trees."""
-        return Forest(*(getattr(self, field.name)[trees] for field in fields(self)))
+        return Forest(*(table[trees] for table in vars(self).values()))
 
     def sums(self, x: Array, starts: Labels) -> Array:
-        """Add up the trees of each segment, for each row.
+        """Add up the trees of each segment for rows ``(n, d)``: ``(n, segments)``.
 
-        Parameters
-        ----------
-        x
-            Features, shape ``(n, d)``.
-        starts
-            First tree of each segment, ascending from 0; a segment ends where the next
-            one begins.
-
-        Returns
-        -------
-        ndarray
-            Shape ``(n, segments)``.
+        A segment goes from its entry of ``starts``, ascending from 0, to the next one.
         """
         found = np.zeros((len(x), len(starts)))
         for begin in range(0, len(self), _TREES):
@@ -220,15 +199,12 @@ class _Objective:
     def __call__(self, raw: Array, data: Any) -> tuple[Array, Array]:  # noqa: ANN401
         target = data.get_label()
         raw = raw.reshape(len(target), 2, order="F")
-        residual, shift = target - raw[:, 0], 0.0
-        if self.intercepts:
-            shift = self.intercepts[-1]
+        residual = target - raw[:, 0]
+        shift = self.intercepts[-1] if self.intercepts else 0.0
         grows = len(self.intercepts) < self.spread_rounds
         if grows:
-            squares = np.minimum(
-                np.square(residual / spread_of(raw[:, 1] + shift)), 25.0
-            )
-            mean = np.average(squares, weights=self.weights)
+            squares = np.square(residual / spread_of(raw[:, 1] + shift))
+            mean = np.average(np.minimum(squares, 25.0), weights=self.weights)
             shift += 0.25 * math.log(max(mean, 1e-12))
         self.intercepts.append(shift)
         spread = spread_of(raw[:, 1] + shift)
@@ -304,27 +280,11 @@ def grow(
     strength: float = 0.0,
     seed: int,
 ) -> BoostedNormal:
-    """Boost the mean and the spread of a target.
+    """Boost the mean and the spread of targets ``(n,)`` by features ``(n, d)``.
 
-    Parameters
-    ----------
-    x, y, weights
-        Features ``(n, d)``, targets ``(n,)``, and weights of the rows, if any.
-    rounds, spread_rounds
-        Trees of the mean, and of the spread (at most as many).
-    leaves
-        Of each tree at most, 64 or fewer.
-    learning_rate
-        What each tree counts for.
-    strength
-        Of the cumulative KL of the PIT values of all rows.
-    seed
-        Of the rows and features that each tree is shown.
-
-    Raises
-    ------
-    ImportError, OSError
-        LightGBM is not installed, or the system's OpenMP library (libgomp) is missing.
+    ``rounds`` and ``spread_rounds``, at most as many, count the trees of each, with 64
+    leaves or fewer. ``strength`` is that of the cumulative KL of all PIT values.
+    ImportError or OSError: LightGBM, or the system's OpenMP library, is missing.
     """
     import lightgbm
 
@@ -357,7 +317,9 @@ def grow(
     objective = _Objective(weights, strength, spread_rounds)
     # A plain function: LightGBM copies whatever else it is given.
     settings["objective"] = lambda raw, data: objective(raw, data)
-    booster = lightgbm.train(settings, data, num_boost_round=rounds)
+    # Otherwise LightGBM writes the model as text and reads it again.
+    kept = {"num_boost_round": rounds, "keep_training_booster": True}
+    booster = lightgbm.train(settings, data, **kept)
     means, spreads = _of_text(booster.model_to_string(), 2, leaves)
     return BoostedNormal(
         mean=means,

@@ -61,20 +61,16 @@ class PiecewiseLinear(nn.Module):
 
     def __init__(self, edges: Sequence[Tensor]) -> None:
         super().__init__()
-        names = ("column", "left", "width", "low", "high")
-        parts: dict[str, list[Tensor]] = {name: [] for name in names}
+        parts = []
         for feature, own in enumerate(edges):
-            bins = len(own) - 1
-            if bins < 2:
-                continue
+            bins = len(own) - 1 if len(own) > 2 else 0
             low, high = own.new_zeros(bins), own.new_ones(bins)
-            low[0], high[-1] = -_BEYOND, 1 + _BEYOND
-            values = (torch.full((bins,), feature), own[:-1], own.diff(), low, high)
-            for name, part in zip(names, values, strict=True):
-                parts[name].append(part)
-        for name, found in parts.items():
-            nothing = torch.empty(0, dtype=torch.long if name == "column" else None)
-            self.register_buffer(name, torch.cat(found) if found else nothing)
+            low[:1], high[-1:] = -_BEYOND, 1 + _BEYOND
+            column = torch.full((bins,), feature)
+            parts.append((column, own[:bins], own.diff()[:bins], low, high))
+        names = ("column", "left", "width", "low", "high")
+        for name, values in zip(names, zip(*parts, strict=True), strict=True):
+            self.register_buffer(name, torch.cat(values))
 
     @classmethod
     def of_rows(cls, x: Tensor, bins: int) -> "PiecewiseLinear":
@@ -98,9 +94,8 @@ class PiecewiseLinear(nn.Module):
 class MLPStack(nn.Module):
     r"""Independent multilayer perceptrons of one shape, with a leading member axis.
 
-    One batched matrix product serves all members: alone, a small network spends most
-    of its time waiting for the next operation to start. A member's numbers depend on
-    nothing of the others; each standardizes its inputs by its own center and scale.
+    One batched matrix product serves all members. A member's numbers depend on nothing
+    of the others; each standardizes its inputs by its own center and scale.
 
     Parameters
     ----------
@@ -185,7 +180,15 @@ class MLPStack(nn.Module):
         ``x`` is ``(n, features)``, the same for all members, or ``(members, n,
         features)``; ``generator`` draws the dropout masks in training mode.
         """
-        self._check_inputs(x)
+        members, _, features = self.center.shape
+        # A single column would otherwise be taken for every feature.
+        fits = x.ndim == 2 or (x.ndim == 3 and x.shape[0] == members)
+        if not fits or x.shape[-1] != features or x.dtype != self.center.dtype:
+            raise InputError(
+                f"x must have shape (n, {features}) or ({members}, n, {features}) and "
+                f"the network's dtype {self.center.dtype}, got {tuple(x.shape)} and "
+                f"{x.dtype}. Convert one of them: x.to(dtype) or network.to(dtype)."
+            )
         drops = self.training and self.threshold > 0
         values = (x - self.center) / self.scale
         if self.encoding is not None:
@@ -202,32 +205,16 @@ class MLPStack(nn.Module):
         outputs: Tensor = _NarrowProduct.apply(last_bias, values, last_weight)  # type: ignore[no-untyped-call]
         return outputs
 
-    def _check_inputs(self, x: Tensor) -> None:
-        members, _, features = self.center.shape
-        # A single column would otherwise be taken for every feature.
-        fits = x.ndim == 2 or (x.ndim == 3 and x.shape[0] == members)
-        if not fits or x.shape[-1] != features:
-            raise InputError(
-                f"x must have shape (n, {features}) or ({members}, n, {features}), "
-                f"got {tuple(x.shape)}."
-            )
-        if x.dtype != self.center.dtype:
-            raise InputError(
-                f"x must have the network's dtype {self.center.dtype}, got {x.dtype}. "
-                "Convert one of them: x.to(dtype) or network.to(dtype)."
-            )
-
     def select(self, members: Tensor, *, drops: bool = False) -> "MLPStack":
         """Make a stack of members ``(k,)``, with dropout only if it ``drops``."""
         *hidden, outputs = [bias.shape[-1] for bias in self.biases]
-        # A generator of its own: nothing is drawn from the global one.
         result = MLPStack(
             self.center.shape[-1],
             outputs,
             members=len(members),
             hidden=hidden,
             encoding=self.encoding,
-            generator=torch.Generator(),
+            generator=torch.Generator(),  # nothing is drawn from the global one
         )
         chosen = {
             name: values if name.startswith("encoding.") else values[members]
@@ -238,10 +225,9 @@ class MLPStack(nn.Module):
         return result.train(drops)
 
     def thinned(self, masks: Sequence[Tensor]) -> "MLPStack":
-        """Make the stack of all members under all given dropout masks.
+        """Make the stack of all members under masks ``(members, passes, units)``.
 
-        ``masks`` are for each hidden layer the units that are kept, ``(members, passes,
-        units)``; the passes of a member stand side by side.
+        There is one for each hidden layer; a member's passes stand side by side.
         """
         passes = masks[0].shape[1]
         members = torch.arange(self.members, device=self.center.device)
@@ -341,8 +327,6 @@ LEAST_SPREAD = 1e-12
 
 
 class _Head:
-    """What all heads share: the floor of their spreads."""
-
     def __init__(self, *, floor: float = 1e-3) -> None:
         if not 0 <= floor < 1:
             raise InputError(

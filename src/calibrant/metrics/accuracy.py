@@ -8,26 +8,16 @@ from calibrant.metrics.pit import (
     no_nan,
     row_distribution,
     rows,
-    spread_of,
+    variance_of,
 )
 from calibrant.scores import Prediction, absolute_error
 
-__all__ = [
-    "bias",
-    "dispersion",
-    "mae",
-    "mean_stddev",
-    "r2",
-    "rmse",
-    "sharpness",
-]
+__all__ = ["bias", "dispersion", "mae", "mean_stddev", "r2", "rmse", "sharpness"]
 
 
 @torch.no_grad()
 def rmse(distribution: Prediction, y: ArrayLike) -> float:
-    r"""Root mean squared error of the mean.
-
-    .. math:: \sqrt{\frac1n \sum_i (\mu_i - y_i)^2}
+    r"""Root mean squared error of the mean, :math:`\sqrt{\sum (\mu_i - y_i)^2 / n}`.
 
     Parameters
     ----------
@@ -42,8 +32,7 @@ def rmse(distribution: Prediction, y: ArrayLike) -> float:
     >>> rmse(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     5.0
     """
-    predictive, target = rows(distribution, y)
-    return float(error_of_mean(predictive, target).square().mean().sqrt())
+    return float(error_of_mean(*rows(distribution, y)).square().mean().sqrt())
 
 
 @torch.no_grad()
@@ -58,8 +47,7 @@ def mae(distribution: Prediction, y: ArrayLike) -> float:
     >>> mae(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     4.0
     """
-    predictive, target = rows(distribution, y)
-    return float(no_nan(absolute_error(predictive, target)).double().mean())
+    return float(no_nan(absolute_error(*rows(distribution, y))).double().mean())
 
 
 @torch.no_grad()
@@ -100,8 +88,7 @@ def bias(distribution: Prediction, y: ArrayLike) -> float:
     >>> bias(Gaussian([0.0, 0.0], 1.0), [1.0, 7.0])
     -4.0
     """
-    predictive, target = rows(distribution, y)
-    return float(error_of_mean(predictive, target).mean())
+    return float(error_of_mean(*rows(distribution, y)).mean())
 
 
 @torch.no_grad()
@@ -117,8 +104,7 @@ def sharpness(distribution: Prediction) -> float:
     >>> sharpness(Gaussian([0.0, 0.0], [1.0, 7.0]))
     5.0
     """
-    variance, _ = spread_of(row_distribution(distribution))
-    return float(variance.mean().sqrt())
+    return float(variance_of(row_distribution(distribution)).mean().sqrt())
 
 
 @torch.no_grad()
@@ -131,8 +117,7 @@ def mean_stddev(distribution: Prediction) -> float:
     >>> mean_stddev(Gaussian([0.0, 0.0], [1.0, 7.0]))
     4.0
     """
-    _, stddev = spread_of(row_distribution(distribution))
-    return float(stddev.mean())
+    return float(variance_of(row_distribution(distribution)).sqrt().mean())
 
 
 @torch.no_grad()
@@ -155,7 +140,7 @@ def dispersion(distribution: Prediction) -> float:
     >>> dispersion(Gaussian([0.0, 0.0], [1.0, 7.0]))
     0.75
     """
-    _, stddev = spread_of(row_distribution(distribution))
+    stddev = variance_of(row_distribution(distribution)).sqrt()
     if bool((stddev == stddev[0]).all()):
         return 0.0  # exactly, with no rounding of the mean
     return float(stddev.std(correction=0) / stddev.mean())

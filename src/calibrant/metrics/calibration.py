@@ -1,16 +1,15 @@
 """Calibration of PIT values: curve, errors, coverage and interval width.
 
-The mean absolute and root mean squared error and the area carry the names of
-uncertainty-toolbox, which looks at central intervals and ``numpy.linspace(0, 1, 100)``.
-Ours look at quantiles by default, because central intervals miss every bias that
-cancels between the two tails. To get the toolbox's numbers::
+Errors look at quantiles by default, because central intervals miss every bias that
+cancels between the two tails. To get uncertainty-toolbox's numbers of the same names::
 
     mean_absolute_calibration_error(pit, levels=np.linspace(0, 1, 100), kind="interval")
 
 Its ``prop_type="quantile"`` counts the other tail: pass ``1 - pit`` to equal it.
 """
 
-from typing import Literal, TypeGuard
+from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import torch
@@ -36,67 +35,42 @@ from calibrant.metrics.pit import (
 from calibrant.scores import Prediction
 
 __all__ = [
-    "Kind",
-    "Levels",
-    "Reduction",
-    "area_between",
     "calibration_curve",
     "calibration_error",
-    "count_at_most",
     "coverage",
-    "covered",
     "debiased_calibration_error",
     "expected_calibration_error",
-    "fold",
     "integrated_calibration_error",
-    "integrated_squares",
-    "level_cells",
     "mean_absolute_calibration_error",
     "mean_width",
     "miscalibration_area",
-    "nominal_levels",
     "paper_calibration_error",
-    "pit_rows",
-    "reduce_gaps",
     "root_mean_squared_calibration_error",
 ]
 
+Pit = ArrayLike | PitValues
 Kind = Literal["quantile", "interval"]
 Levels = int | ArrayLike
 Reduction = Literal["sum", "mean", "root_mean"]
-#: Up to here a product with the count is off by less than one level, in float32 too.
-_MOST_EVEN = 10_000
 
 
-def pit_rows(pit: ArrayLike | PitValues) -> Tensor:
+def pit_rows(pit: Pit) -> Tensor:
     """Return PIT values of shape ``(n,)`` without gradient, float32 at least."""
     if isinstance(pit, PitValues):
         values = widen(pit.cdf.detach())
     else:
         values = as_float_tensor(pit, name="pit").detach()
-        if values.ndim != 1 or not _in_unit_interval(values):
-            values = as_pit(values).cdf  # says what is wrong
+        if values.numel() == 0 or not bool(((values >= 0) & (values <= 1)).all()):
+            as_pit(values)  # says what is wrong
     if values.ndim != 1:
         raise InputError(f"pit must have shape (n,), got {tuple(values.shape)}.")
     return values
 
 
-def _in_unit_interval(values: Tensor) -> bool:
-    """Tell whether there are values, all in [0, 1] and none of them NaN."""
-    if values.numel() == 0:
-        return False
-    low, high = values.aminmax()
-    return bool((low >= 0) & (high <= 1))
-
-
-def _is_count(levels: Levels) -> TypeGuard[int]:
-    return isinstance(levels, int | np.integer)
-
-
 def nominal_levels(levels: Levels) -> Tensor:
     """Return ``j / M`` for a count ``M``, else the given levels, as float64."""
-    if _is_count(levels):
-        count = check_count(levels, name="levels")
+    if isinstance(levels, int | np.integer):
+        count = check_count(int(levels), name="levels")
         return torch.arange(1, count + 1, dtype=torch.float64) / count
     nominal = as_levels(levels, like=torch.empty(0, dtype=torch.float64)).double()
     if nominal.ndim != 1 or nominal.numel() == 0:
@@ -113,83 +87,52 @@ def fold(pit: Tensor, kind: Kind) -> Tensor:
     For ``"quantile"`` it is the PIT value itself, for ``"interval"`` the coverage of
     the smallest central interval around the target, ``|2 u - 1|``.
     """
-    if kind == "quantile":
-        return pit
-    if kind == "interval":
-        return (2 * pit - 1).abs()
-    raise InputError(f"kind must be 'quantile' or 'interval', got {kind!r}.")
+    if kind not in ("quantile", "interval"):
+        raise InputError(f"kind must be 'quantile' or 'interval', got {kind!r}.")
+    return pit if kind == "quantile" else (2 * pit - 1).abs()
 
 
 def count_at_most(values: Tensor, nominal: Tensor) -> Tensor:
     """Count the values that are at most each level: ``(n,), (k,) -> (k,)`` integers."""
-    ordered, order = nominal.sort()
-    cell = _level_places(values, ordered)
-    # The last cell has what lies above all levels.
-    up_to = torch.bincount(cell, minlength=len(ordered) + 1)[:-1].cumsum(0).cpu()
-    return torch.empty_like(up_to).scatter_(0, order, up_to)
+    ordered = np.sort(values.cpu().numpy())
+    # In the type of the values: a float32 PIT of 3/20 is at most 3/20.
+    levels = nominal.to(values.dtype).numpy()
+    return torch.from_numpy(np.searchsorted(ordered, levels, side="right"))
 
 
-def level_cells(pit: ArrayLike | PitValues, levels: int) -> Integers:
+def level_cells(pit: Pit, levels: int) -> Integers:
     """Index of the first level ``j / levels`` that each PIT value does not exceed."""
-    cells: Integers = _level_places(pit_rows(pit), nominal_levels(levels)).cpu().numpy()
+    values = pit_rows(pit).cpu().contiguous()
+    cells: Integers = torch.bucketize(values, nominal_levels(levels).to(values)).numpy()
     return cells
 
 
-def _level_places(values: Tensor, ordered: Tensor) -> Tensor:
-    """Index of the first of ascending levels that each value does not exceed.
-
-    Shapes ``(n,), (k,) -> (n,)``; the index is ``k`` above all levels. A search per
-    value, or a multiplication where the levels are ``j / k``.
-    """
-    # In the type of the values: a float32 PIT of 3/20 is at most 3/20.
-    levels = ordered.to(values)
-    count = len(ordered)
-    even = (
-        values.device.type == "cpu"
-        and count <= _MOST_EVEN
-        and bool((ordered - nominal_levels(count)).abs().max() < 1e-9)
-        and _in_unit_interval(values)
-    )
-    if not even:
-        return torch.bucketize(values.contiguous(), levels)
-    array = values.detach().numpy()
-    edges = np.concatenate([[-np.inf], levels.numpy()], dtype=array.dtype)
-    number = np.ceil(array * array.dtype.type(count)).astype(np.int64)
-    np.maximum(number, 1, out=number)
-    # The product is rounded: next to a level it can be one too few or too many.
-    number += array > edges.take(number)
-    number -= array <= edges.take(number - 1)
-    return torch.from_numpy(number - 1)
-
-
 def calibration_curve(
-    pit: ArrayLike | PitValues, *, levels: Levels = 20, kind: Kind = "quantile"
+    pit: Pit, *, levels: Levels = 20, kind: Kind = "quantile"
 ) -> tuple[Tensor, Tensor]:
     r"""Nominal probabilities and the observed share of PIT values at most that.
 
     Parameters
     ----------
     pit
-        PIT values of held-out targets, shape ``(n,)``, in [0, 1].
+        PIT values of shape ``(n,)``, or what ``law.pit(y)`` returns.
     levels
         :math:`M`, for the probabilities :math:`j / M`, or the probabilities
         themselves, shape ``(k,)``.
     kind
-        ``"quantile"``: the target lies below the quantile at that level.
-        ``"interval"``: it lies in the central interval of that coverage, which misses
-        predictions that are too high as often as too low.
+        ``"quantile"`` compares with quantiles, ``"interval"`` with central intervals:
+        the share of targets inside each.
 
     Returns
     -------
     tuple[Tensor, Tensor]
-        Nominal and observed, each of shape ``(k,)``; equal up to noise under perfect
-        calibration.
+        Nominal and observed frequencies, each of shape ``(k,)``, float64.
 
     Examples
     --------
-    >>> nominal, observed = calibration_curve([0.2, 0.4, 0.9, 0.95], levels=2)
+    >>> nominal, observed = calibration_curve([0.1, 0.4, 0.6, 0.9], levels=4)
     >>> nominal.tolist(), observed.tolist()
-    ([0.5, 1.0], [0.5, 1.0])
+    ([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
     """
     values = fold(pit_rows(pit), kind)
     nominal = nominal_levels(levels)
@@ -197,7 +140,7 @@ def calibration_curve(
 
 
 def calibration_error(
-    pit: ArrayLike | PitValues,
+    pit: Pit,
     *,
     levels: Levels = 20,
     reduction: Reduction = "sum",
@@ -235,19 +178,17 @@ def calibration_error(
 
 def reduce_gaps(gaps: Tensor, reduction: Reduction) -> Tensor:
     """Reduce the gaps of a curve, ``(k,) -> ()``, as :func:`calibration_error` says."""
+    if reduction not in ("sum", "mean", "root_mean"):
+        raise InputError(
+            f"reduction must be one of sum, mean, root_mean, got {reduction!r}."
+        )
     squares = gaps.square()
     if reduction == "sum":
         return squares.sum()
-    if reduction == "mean":
-        return squares.mean()
-    if reduction == "root_mean":
-        return squares.mean().sqrt()
-    raise InputError(
-        f"reduction must be one of sum, mean, root_mean, got {reduction!r}."
-    )
+    return squares.mean() if reduction == "mean" else squares.mean().sqrt()
 
 
-def paper_calibration_error(pit: ArrayLike | PitValues) -> float:
+def paper_calibration_error(pit: Pit) -> float:
     r"""Squared calibration error as the paper prints it: 100 times the sum, 20 levels.
 
     It is called a percentage there, and is 617.5 if all targets lie above (or all
@@ -262,7 +203,7 @@ def paper_calibration_error(pit: ArrayLike | PitValues) -> float:
     >>> round(paper_calibration_error([1.0, 1.0]), 6)
     617.5
     """
-    return 100 * calibration_error(pit, levels=20, reduction="sum")
+    return 100 * calibration_error(pit)
 
 
 def expected_calibration_error(n: int, *, levels: int = 20) -> float:
@@ -286,9 +227,7 @@ def expected_calibration_error(n: int, *, levels: int = 20) -> float:
     return (levels**2 - 1) / (6 * levels * n)
 
 
-def debiased_calibration_error(
-    pit: ArrayLike | PitValues, *, levels: int = 20
-) -> float:
+def debiased_calibration_error(pit: Pit, *, levels: int = 20) -> float:
     """Calibration error (sum) minus its mean under perfect calibration.
 
     It can be negative: "not worse than noise".
@@ -304,7 +243,7 @@ def debiased_calibration_error(
 
 
 def mean_absolute_calibration_error(
-    pit: ArrayLike | PitValues, *, levels: Levels = 100, kind: Kind = "quantile"
+    pit: Pit, *, levels: Levels = 100, kind: Kind = "quantile"
 ) -> float:
     r"""Mean absolute gap between nominal and observed frequency (MACE).
 
@@ -327,12 +266,11 @@ def mean_absolute_calibration_error(
 
 
 def root_mean_squared_calibration_error(
-    pit: ArrayLike | PitValues, *, levels: Levels = 100, kind: Kind = "quantile"
+    pit: Pit, *, levels: Levels = 100, kind: Kind = "quantile"
 ) -> float:
     """Root mean squared gap between nominal and observed frequency (RMSCE).
 
-    ``calibration_error(reduction="root_mean")`` at these levels. Parameters as in
-    :func:`calibration_curve`.
+    Parameters as in :func:`calibration_curve`.
 
     Examples
     --------
@@ -343,17 +281,12 @@ def root_mean_squared_calibration_error(
 
 
 def miscalibration_area(
-    pit: ArrayLike | PitValues, *, levels: Levels = 100, kind: Kind = "quantile"
+    pit: Pit, *, levels: Levels = 100, kind: Kind = "quantile"
 ) -> float:
     r"""Area between the calibration curve, drawn as a line, and the diagonal.
 
-    Parameters
-    ----------
-    pit, kind
-        As in :func:`calibration_curve`.
-    levels
-        :math:`M`, for the line through :math:`0, 1/M, \dots, 1`, or the ascending
-        levels themselves, shape ``(k,)`` with k >= 2.
+    Parameters as in :func:`calibration_curve`; a count :math:`M` of levels means the
+    line through :math:`0, 1/M, \dots, 1`, and levels themselves must ascend.
 
     References
     ----------
@@ -366,7 +299,7 @@ def miscalibration_area(
     0.25
     """
     at = nominal_levels(levels)
-    if _is_count(levels):
+    if isinstance(levels, int | np.integer):
         at = torch.cat([at.new_zeros(1), at])
     if len(at) < 2 or bool((at.diff() < 0).any()):
         raise InputError(
@@ -379,15 +312,15 @@ def miscalibration_area(
 
 def area_between(at: Tensor, gaps: Tensor) -> Tensor:
     """Area between 0 and the line through the gaps, ``(k,), (..., k) -> (...)``."""
-    left, right = gaps[..., :-1].abs(), gaps[..., 1:].abs()
-    height = left + right
-    crosses = gaps[..., :-1] * gaps[..., 1:] < 0
-    # Where the line crosses 0, the two triangles have bases left : right.
-    triangles = (left.square() + right.square()) / height.where(crosses, height + 1)
-    return (at.diff() * torch.where(crosses, triangles, height) / 2).sum(-1)
+    size = gaps.abs()
+    height = size[..., :-1] + size[..., 1:]
+    # Where the line crosses 0, two triangles with bases left : right are left of it.
+    product = (gaps[..., :-1] * gaps[..., 1:]).clamp_max(0)
+    height = height + 2 * product / height.clamp_min(torch.finfo(gaps.dtype).tiny)
+    return (at.diff() * height / 2).sum(-1)
 
 
-def integrated_calibration_error(pit: ArrayLike | PitValues) -> float:
+def integrated_calibration_error(pit: Pit) -> float:
     r"""Squared calibration error integrated over all levels: no bins to choose.
 
     .. math::
@@ -415,10 +348,21 @@ def integrated_calibration_error(pit: ArrayLike | PitValues) -> float:
 def integrated_squares(pit: Floats) -> Floats:
     """The integral of :func:`integrated_calibration_error`, ``(..., n) -> (...)``."""
     n = pit.shape[-1]
-    middle = np.arange(1, 2 * n, 2) / (2 * n)
-    gaps = np.sort(pit) - middle
+    gaps = np.sort(pit) - np.arange(1, 2 * n, 2) / (2 * n)
     total: Floats = np.square(gaps).mean(-1) + 1 / (12 * n**2)
     return total
+
+
+#: Metrics of PIT values alone, in the order of a scorecard.
+PIT_METRICS: dict[str, Callable[[Tensor], float]] = {
+    "calibration_error": calibration_error,
+    "paper_calibration_error": paper_calibration_error,
+    "integrated_calibration_error": integrated_calibration_error,
+    "mean_absolute_calibration_error": mean_absolute_calibration_error,
+    "root_mean_squared_calibration_error": root_mean_squared_calibration_error,
+    "miscalibration_area": miscalibration_area,
+    "debiased_calibration_error": debiased_calibration_error,
+}
 
 
 @torch.no_grad()

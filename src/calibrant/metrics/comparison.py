@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,18 +10,20 @@ import torch
 
 from calibrant._checks import InputError, check_between
 from calibrant.metrics.calibration import level_cells
-from calibrant.metrics.pit import Integers, check_draws, numpy_generator
+from calibrant.metrics.floors import gaps_of_counts
+from calibrant.metrics.pit import check_draws, numpy_generator
 from calibrant.text import plain_table
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Comparison", "Difference", "compare_rows"]
+__all__ = ["Comparison", "Difference"]
 
 Floats = npt.NDArray[np.floating]
 _LEVELS = 20
 #: The targets are told apart from others by more than the rounding to float32.
 _SAME = 1e-5
+_LABELS = {"pit": "calibration_error", "squared_error": "rmse"}
 
 
 @dataclass(frozen=True)
@@ -64,19 +66,18 @@ class Comparison:
     differences: tuple[Difference, ...]
 
     def __getitem__(self, name: str) -> Difference:
-        for found in self.differences:
-            if found.name == name:
-                return found
-        names = ", ".join(found.name for found in self.differences)
-        raise KeyError(f"no measure is called {name!r}; there are {names}.")
+        found = {difference.name: difference for difference in self.differences}
+        if name not in found:
+            raise KeyError(
+                f"no measure is called {name!r}; there are {', '.join(found)}."
+            )
+        return found[name]
 
     def __rich__(self) -> "Table":
         from rich.table import Table
 
-        table = Table(
-            title=f"first minus second, {self.n:,} rows, paired bootstrap",
-            title_justify="left",
-        )
+        title = f"first minus second, {self.n:,} rows, paired bootstrap"
+        table = Table(title=title, title_justify="left")
         table.add_column("measure", no_wrap=True)
         interval = f"{self.confidence:.0%} interval"
         for column in ("first", "second", "difference", interval, "better"):
@@ -106,43 +107,27 @@ def compare_rows(
 ) -> Comparison:
     """Resample the rows of both models together and look at the differences.
 
-    Parameters
-    ----------
-    first, second
-        Measure to values of the rows, each of shape ``(n,)``. The mean is compared;
-        of ``"pit"`` the calibration error, and of ``"squared_error"`` the root.
-        ``"y"``, the targets, must be the same in both.
-    confidence
-        Of the intervals: percentiles of the resampled differences. The calibration
-        error has no such interval, because two models that are both calibrated differ
-        by squares of noise alone; its own excludes 0 in 2 to 9 % of the comparisons
-        of equally calibrated models at 95 %, measured on 100 and 500 rows.
-    draws
-        Bootstrap samples, at least 40.
-    seed
-        Of the resampling: the same seed gives the same intervals.
-
-    Examples
-    --------
-    >>> rows = {"crps": np.array([1.0, 2.0, 3.0]), "pit": np.array([0.2, 0.5, 0.9])}
-    >>> compare_rows(rows, rows)["crps"].better
-    'neither'
+    ``first`` and ``second`` have the values of each row by measure, ``(n,)``. The mean
+    is compared; of ``"pit"`` the calibration error, and of ``"squared_error"`` the
+    root. ``"y"``, the targets, must be the same in both. Intervals are percentiles of
+    the resampled differences, but for the calibration error: two models that are both
+    calibrated differ by squares of noise alone. Its interval excludes 0 in 2 to 9 % of
+    the comparisons of equally calibrated models at 95 %, measured on 100 and 500 rows.
     """
     check_between(confidence, 0, 1, name="confidence")
-    draws = check_draws(draws)
+    check_draws(draws)
     names = [name for name in first if name in second and name != "y"]
-    sizes = {len(first[name]) for name in names} | {len(second[n]) for n in names}
+    sizes = {len(rows[name]) for name in names for rows in (first, second)}
     if len(sizes) != 1:
         raise InputError(
             "two models are compared on the same rows, got different numbers of rows: "
             f"{', '.join(map(str, sorted(sizes)))}."
         )
     (n,) = sizes
-    _check_targets(first.get("y"), second.get("y"))
+    if "y" in first and "y" in second:
+        _check_targets(first["y"], second["y"])
     rng = numpy_generator(seed)
-    pairs = {
-        name: (_cells(name, first[name]), _cells(name, second[name])) for name in names
-    }
+    pairs = {name: (_cells(name, first), _cells(name, second)) for name in names}
     resampled: dict[str, list[list[Floats]]] = {name: [] for name in names}
     for _ in range(draws):
         rows = rng.integers(n, size=n)
@@ -152,24 +137,16 @@ def compare_rows(
     for name, pair in pairs.items():
         summaries = np.array([_summary(name, model) for model in pair])
         samples = np.array(resampled[name])  # (draws, 2, levels or 1)
-        interval = _gap_interval if name == "pit" else _percentile_interval
-        low, high = interval(summaries, samples, 1 - confidence)
-        one, two = np.square(summaries).sum(-1) if name == "pit" else summaries[:, 0]
-        differences.append(
-            Difference(
-                _label(name), float(one), float(two), float(one - two), low, high
-            )
-        )
+        if name == "pit":
+            one, two = np.square(summaries).sum(-1)
+            low, high = _gap_interval(summaries, samples, 1 - confidence)
+        else:
+            one, two = summaries[:, 0]
+            ends = (1 - confidence) / 2, 1 - (1 - confidence) / 2
+            low, high = np.quantile(samples[:, 0] - samples[:, 1], ends)
+        values = (float(value) for value in (one, two, one - two, low, high))
+        differences.append(Difference(_LABELS.get(name, name), *values))
     return Comparison(n, confidence, tuple(differences))
-
-
-def _percentile_interval(
-    _: Floats, samples: Floats, outside: float
-) -> tuple[float, float]:
-    low, high = np.quantile(
-        samples[:, 0] - samples[:, 1], [outside / 2, 1 - outside / 2]
-    )
-    return float(low), float(high)
 
 
 def _gap_interval(gaps: Floats, samples: Floats, outside: float) -> tuple[float, float]:
@@ -193,10 +170,8 @@ def _gap_interval(gaps: Floats, samples: Floats, outside: float) -> tuple[float,
     return found - float(upper), found - float(lower)
 
 
-def _check_targets(first: Floats | None, second: Floats | None) -> None:
+def _check_targets(first: Floats, second: Floats) -> None:
     """Refuse cards of other rows, or of the same rows in another order."""
-    if first is None or second is None:
-        return
     slack = _SAME * (float(np.std(first)) + np.abs(first))
     other = np.abs(first - second) > slack
     if other.any():
@@ -209,24 +184,17 @@ def _check_targets(first: Floats | None, second: Floats | None) -> None:
         )
 
 
-def _label(name: str) -> str:
-    return {"pit": "calibration_error", "squared_error": "rmse"}.get(name, name)
-
-
-def _cells(name: str, values: Floats) -> Floats | Integers:
+def _cells(name: str, rows: Mapping[str, Floats]) -> npt.NDArray[Any]:
     """PIT values as the number of their level, once, so that a sample is a count."""
     if name != "pit":
-        return values
+        return rows[name]
     # As a tensor, which keeps its type: 0.55 of float32 lies above 0.55 of float64.
-    return level_cells(torch.from_numpy(values), _LEVELS)
+    return level_cells(torch.from_numpy(rows[name]), _LEVELS)
 
 
-def _summary(name: str, values: Floats | Integers) -> Floats:
+def _summary(name: str, values: npt.NDArray[Any]) -> Floats:
     """What is compared, ``(1,)``; of PIT values the gaps of the curve at levels."""
     if name != "pit":
         mean: Floats = np.mean(values, keepdims=True)
         return np.sqrt(mean) if name == "squared_error" else mean
-    counts = np.bincount(values.astype(np.int64), minlength=_LEVELS)
-    nominal = np.arange(1, _LEVELS + 1) / _LEVELS
-    gaps: Floats = counts.cumsum() / len(values) - nominal
-    return gaps
+    return gaps_of_counts(np.bincount(values, minlength=_LEVELS))

@@ -18,12 +18,10 @@ from torch import Tensor
 
 from calibrant._checks import InputError, check_between, pit_from_cdf
 from calibrant.metrics.calibration import (
-    Reduction,
+    PIT_METRICS,
     area_between,
-    calibration_error,
     expected_calibration_error,
     integrated_squares,
-    paper_calibration_error,
 )
 from calibrant.metrics.pit import (
     Floats,
@@ -35,27 +33,17 @@ from calibrant.metrics.pit import (
     row_distribution,
     torch_generator,
 )
-from calibrant.regularizers.divergences import (
-    cramer_von_mises,
-    cumulative_kl,
-    expected_cramer_von_mises,
-    expected_cumulative_kl,
-)
+from calibrant.regularizers.divergences import cumulative_kl, expected_cumulative_kl
 
 __all__ = [
     "NoiseFloor",
     "calibration_band",
-    "chunks",
     "coverage_range",
     "floor_after_recalibration",
-    "floor_from_draws",
-    "gaps_of_counts",
     "histogram_band",
     "noise_floor",
     "predictive_noise_floor",
     "rows_for_coverage",
-    "simulated_counts",
-    "squared_sum",
 ]
 
 PitMetric = Callable[[Tensor], Tensor | float]
@@ -109,18 +97,9 @@ def rows_for_coverage(
     r"""How many rows pin the observed coverage to ``coverage`` +- ``tolerance``.
 
     The least :math:`n` from which on the observed coverage of a perfectly calibrated
-    model stays within the tolerance with probability ``confidence``, by the exact
-    binomial distribution; above 50,000 rows by the normal one,
-    :math:`n = z^2 c (1 - c) / \tau^2`.
-
-    Parameters
-    ----------
-    coverage
-        :math:`c`, the nominal coverage, in (0, 1).
-    tolerance
-        :math:`\tau`, in (0, 1).
-    confidence
-        Probability of landing within the tolerance.
+    model stays within the tolerance :math:`\tau` with probability ``confidence``, by
+    the exact binomial distribution; above 50,000 rows by the normal one,
+    :math:`n = z^2 c (1 - c) / \tau^2`. Parameters as in :func:`coverage_range`.
 
     Examples
     --------
@@ -176,9 +155,7 @@ def calibration_band(
 
     References
     ----------
-    Säilynoja, Bürkner and Vehtari (2022), *Graphical test for discrete uniformity and
-    its applications in goodness-of-fit evaluation and multiple sample comparison*,
-    arXiv:2103.10522.
+    Säilynoja, Bürkner and Vehtari (2022), arXiv:2103.10522.
 
     Examples
     --------
@@ -192,7 +169,7 @@ def calibration_band(
     nominal = np.arange(1, levels + 1) / levels
     outside = 1 - confidence
     if simultaneous and levels > 1:
-        outside = _outside_curve(n, levels, confidence)
+        outside = _outside(n, levels, confidence, cumulative=True)
     low = binom.ppf(outside / 2, n, nominal) / n
     high = binom.isf(outside / 2, n, nominal) / n
     return torch.tensor(nominal), torch.tensor(low), torch.tensor(high)
@@ -219,37 +196,24 @@ def histogram_band(
     check_count(n, name="n")
     check_count(bins, name="bins")
     check_between(confidence, 0, 1, name="confidence")
-    outside = _outside_bins(n, bins, confidence) if simultaneous else 1 - confidence
+    outside = 1 - confidence
+    if simultaneous:
+        outside = _outside(n, bins, confidence, cumulative=False)
     low, high = binom.ppf(outside / 2, n, 1 / bins), binom.isf(outside / 2, n, 1 / bins)
     return int(low), int(high)
 
 
 @lru_cache(maxsize=64)
-def _outside_curve(n: int, levels: int, confidence: float) -> float:
-    counts = _uniform_counts(n, levels).cumsum(-1)[:, :-1]
-    return _outside_pointwise(counts, n, np.arange(1, levels) / levels, confidence)
+def _outside(n: int, cells: int, confidence: float, *, cumulative: bool) -> float:
+    """Two-sided pointwise probability whose band covers all counts at once.
 
-
-@lru_cache(maxsize=64)
-def _outside_bins(n: int, bins: int, confidence: float) -> float:
-    share = np.full(bins, 1 / bins)
-    return _outside_pointwise(_uniform_counts(n, bins), n, share, confidence)
-
-
-def _uniform_counts(n: int, cells: int) -> Integers:
-    """Counts of ``n`` uniform values in equal cells, shape ``(draws, cells)``."""
-    share = np.full(cells, 1 / cells)
-    return numpy_generator(0).multinomial(n, share, size=_BAND_DRAWS)
-
-
-def _outside_pointwise(
-    counts: Integers, n: int, share: Floats, confidence: float
-) -> float:
-    """Two-sided pointwise probability whose band covers whole rows of ``counts``.
-
-    Each simulated row is judged by its most unusual count; the answer is the value
-    that at most ``1 - confidence`` of the rows fall below.
+    Each simulated model is judged by its most unusual count; the answer is the value
+    that at most ``1 - confidence`` of the models fall below.
     """
+    share = np.full(cells, 1 / cells)
+    counts = numpy_generator(0).multinomial(n, share, size=_BAND_DRAWS)
+    if cumulative:
+        counts, share = counts.cumsum(-1)[:, :-1], np.arange(1, cells) / cells
     lower = binom.cdf(counts, n, share)
     upper = binom.sf(counts - 1, n, share)
     unusual = np.sort(2 * np.minimum(lower, upper).min(-1))
@@ -355,6 +319,10 @@ def _cumulative_kl(pit: Floats) -> Floats:
     return values
 
 
+def _expected_integral(n: int) -> float:
+    return 1 / (6 * n)
+
+
 #: Metrics of the gaps between nominal and observed frequency: their default levels.
 _OF_GAPS = {
     "calibration_error": 20,
@@ -365,11 +333,10 @@ _OF_GAPS = {
 }
 #: Metrics of PIT values ``(..., n)`` whose expectation has a closed form.
 _OF_ROWS: dict[str, tuple[Callable[[Floats], Floats], Callable[[int], float]]] = {
-    "cramer_von_mises": (integrated_squares, expected_cramer_von_mises),
-    "integrated_calibration_error": (integrated_squares, expected_cramer_von_mises),
+    "cramer_von_mises": (integrated_squares, _expected_integral),
+    "integrated_calibration_error": (integrated_squares, _expected_integral),
     "cumulative_kl": (_cumulative_kl, expected_cumulative_kl),
 }
-_OTHERS = ("debiased_calibration_error", "coverage")
 
 
 def noise_floor(
@@ -377,7 +344,6 @@ def noise_floor(
     *,
     n: int,
     levels: int | None = None,
-    reduction: Reduction = "sum",
     coverage: float = 0.9,
     draws: int = 5000,
     seed: int = 0,
@@ -394,7 +360,7 @@ def noise_floor(
     Parameters
     ----------
     metric
-        ``"calibration_error"``, ``"paper_calibration_error"``,
+        ``"calibration_error"`` (sum), ``"paper_calibration_error"``,
         ``"mean_absolute_calibration_error"``,
         ``"root_mean_squared_calibration_error"``, ``"miscalibration_area"``,
         ``"debiased_calibration_error"``, ``"integrated_calibration_error"`` (the same
@@ -405,8 +371,6 @@ def noise_floor(
         Number of test rows.
     levels
         :math:`M`; by default the metric's own, 20 or 100.
-    reduction
-        Of ``"calibration_error"``: ``"sum"``, ``"mean"`` or ``"root_mean"``.
     coverage
         Nominal coverage of the interval, of ``"coverage"``.
     draws
@@ -424,8 +388,11 @@ def noise_floor(
     """
     n, draws = check_count(n, name="n"), check_draws(draws)
     if not isinstance(metric, str):
-        values = _simulate(metric, n, draws, seed)
-        return floor_from_draws(_metric_name(metric), n, values)
+        rng = numpy_generator(seed)
+        # One set of values in memory at a time.
+        found = (float(metric(torch.from_numpy(rng.random(n)))) for _ in range(draws))
+        values = np.fromiter(found, dtype=np.float64)
+        return floor_from_draws(_name_of(metric), n, values)
     if metric == "coverage":
         low, high = coverage_range(coverage, n)
         tail = partial(_coverage_tail, coverage, n)
@@ -435,17 +402,13 @@ def noise_floor(
     if metric in _OF_ROWS:
         return _floor_of_rows(metric, n, draws, seed)
     if metric not in _OF_GAPS:
-        names = ", ".join([*_OF_GAPS, *_OF_ROWS, *_OTHERS])
+        names = ", ".join([*_OF_GAPS, *_OF_ROWS, "debiased_calibration_error"])
         raise InputError(
-            f"metric must be one of {names} or a function of PIT values, "
+            f"metric must be one of {names}, coverage or a function of PIT values, "
             f"got {metric!r}."
         )
     at = check_count(_OF_GAPS[metric] if levels is None else levels, name="levels")
-    if reduction not in ("sum", "mean", "root_mean"):
-        raise InputError(
-            f"reduction must be one of sum, mean, root_mean, got {reduction!r}."
-        )
-    return _floor_of_gaps(metric, n, at, reduction, draws, seed)
+    return _floor_of_gaps(metric, n, at, draws, seed)
 
 
 def floor_after_recalibration(n: int, n_fit: int, *, levels: int = 20) -> float:
@@ -497,14 +460,11 @@ def predictive_noise_floor(
         :func:`~calibrant.distributions.conversion.as_distribution` takes.
     metric
         A function ``(distribution, y) -> number``, or the name of a metric of plain PIT
-        values: ``"calibration_error"`` (20 levels, sum),
-        ``"paper_calibration_error"``, ``"cramer_von_mises"``, ``"cumulative_kl"``.
+        values, as ``"calibration_error"`` or ``"miscalibration_area"``.
     grid
         How targets are recorded; as exact numbers by default.
-    draws
-        Simulated sets of targets, at least 40.
-    seed
-        Of the simulation: the same seed gives the same numbers.
+    draws, seed
+        Simulated sets of targets, at least 40, and the seed of the simulation.
 
     Examples
     --------
@@ -516,6 +476,11 @@ def predictive_noise_floor(
     True
     """
     predictive = row_distribution(distribution)
+    if isinstance(metric, str) and metric not in PIT_METRICS:
+        raise InputError(
+            f"metric must be one of {', '.join(PIT_METRICS)} or a function, got "
+            f"{metric!r}."
+        )
     values = np.empty(check_draws(draws))
     generator = torch_generator(seed, predictive.mean.device)
     with torch.no_grad():
@@ -523,29 +488,16 @@ def predictive_noise_floor(
             y = predictive.sample(generator=generator)
             y = y if grid is None else grid.round(y)
             if isinstance(metric, str):
-                values[draw] = float(_plain_metric(metric)(predictive.cdf(y)))
+                values[draw] = PIT_METRICS[metric](predictive.cdf(y))
             else:
                 values[draw] = float(metric(predictive, y))
-    name = metric if isinstance(metric, str) else _metric_name(metric)
-    return floor_from_draws(name, predictive.batch_shape[0], values)
+    return floor_from_draws(_name_of(metric), predictive.batch_shape[0], values)
 
 
-def _plain_metric(name: str) -> PitMetric:
-    metrics: dict[str, PitMetric] = {
-        "calibration_error": calibration_error,
-        "paper_calibration_error": paper_calibration_error,
-        "cramer_von_mises": cramer_von_mises,
-        "cumulative_kl": cumulative_kl,
-    }
-    if name not in metrics:
-        raise InputError(
-            f"metric must be one of {', '.join(metrics)} or a function, got {name!r}."
-        )
-    return metrics[name]
-
-
-def _metric_name(metric: object) -> str:
-    """Name of a function, or of the class of a callable object."""
+def _name_of(metric: object) -> str:
+    """Name of a metric, given as such, as a function or as a callable object."""
+    if isinstance(metric, str):
+        return metric
     return str(getattr(metric, "__name__", type(metric).__name__))
 
 
@@ -571,27 +523,21 @@ def floor_from_draws(
 
 @lru_cache(maxsize=256)
 def _floor_of_gaps(
-    metric: str, n: int, levels: int, reduction: Reduction, draws: int, seed: int
+    metric: str, n: int, levels: int, draws: int, seed: int
 ) -> NoiseFloor:
     # Gaps of normal counts go with 1 / sqrt(n): one simulation serves all large n.
     rows = min(n, _MANY_PER_CELL * levels)
     scale = math.sqrt(rows / n)
     squares, absolute, area = _reduced_gaps(rows, levels, draws, seed)
-    expected = expected_calibration_error(n, levels=levels)
     if metric == "mean_absolute_calibration_error":
         return floor_from_draws(metric, n, scale * absolute)
     if metric == "miscalibration_area":
         return floor_from_draws(metric, n, scale * area)
     if metric == "root_mean_squared_calibration_error":
         return floor_from_draws(metric, n, np.sqrt(scale**2 * (squares / levels)))
-    values = scale**2 * squares
-    if metric == "paper_calibration_error":
-        return floor_from_draws(metric, n, 100 * values, 100 * expected)
-    if reduction == "sum":
-        return floor_from_draws(metric, n, values, expected)
-    if reduction == "mean":
-        return floor_from_draws(metric, n, values / levels, expected / levels)
-    return floor_from_draws(metric, n, np.sqrt(values / levels))
+    unit = 100 if metric == "paper_calibration_error" else 1
+    expected = unit * expected_calibration_error(n, levels=levels)
+    return floor_from_draws(metric, n, unit * (scale**2 * squares), expected)
 
 
 @lru_cache(maxsize=64)
@@ -612,21 +558,12 @@ def _reduced_gaps(n: int, levels: int, draws: int, seed: int) -> Floats:
 @lru_cache(maxsize=256)
 def _floor_of_rows(metric: str, n: int, draws: int, seed: int) -> NoiseFloor:
     function, expectation = _OF_ROWS[metric]
-    rows = min(n, _SETTLED)
-    values = _values_of_rows(function, rows, draws, seed)
+    rows = min(n, _SETTLED)  # one simulation serves all large n
+    rng = numpy_generator(seed)
+    sizes = chunks(draws, rows)
+    values = np.concatenate([function(rng.random((size, rows))) for size in sizes])
     scaled = values * (expectation(n) / expectation(rows))
     return floor_from_draws(metric, n, scaled, expectation(n))
-
-
-@lru_cache(maxsize=64)
-def _values_of_rows(
-    function: Callable[[Floats], Floats], rows: int, draws: int, seed: int
-) -> Floats:
-    """The metric of simulated PIT values; one simulation serves all large n."""
-    rng = numpy_generator(seed)
-    return np.concatenate(
-        [function(rng.random((size, rows))) for size in chunks(draws, rows)]
-    )
 
 
 def _debiased(floor: NoiseFloor) -> NoiseFloor:
@@ -640,13 +577,6 @@ def _debiased(floor: NoiseFloor) -> NoiseFloor:
         high=floor.high - expected,
         tail=lambda observed: tail(observed + expected),
     )
-
-
-def _simulate(metric: PitMetric, n: int, draws: int, seed: int) -> Floats:
-    """The metric of ``draws`` sets of uniform values, one set in memory at a time."""
-    rng = numpy_generator(seed)
-    values = (float(metric(torch.from_numpy(rng.random(n)))) for _ in range(draws))
-    return np.fromiter(values, dtype=np.float64)
 
 
 def _simulated_tail(ordered: Floats, observed: float) -> float:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Distribution, PitValues
+from calibrant.contracts import Distribution
 from calibrant.metrics.calibration import (
+    Pit,
     calibration_error,
     expected_calibration_error,
     level_cells,
@@ -42,7 +43,6 @@ from calibrant.metrics.pit import (
 __all__ = [
     "DistributionCalibration",
     "GroupCalibration",
-    "Key",
     "WorstGroup",
     "calibration_by",
     "distribution_calibration",
@@ -114,9 +114,6 @@ class WorstGroup:
     p_value
         Probability that, under perfect calibration, the worst of the same groups stands
         out at least as much.
-    bonferroni
-        The group's own p-value times the number of groups, at most 1: right too, but
-        mostly larger, as groups overlap.
     tested
         Number of groups.
     """
@@ -124,7 +121,6 @@ class WorstGroup:
     key: str
     group: GroupCalibration
     p_value: float
-    bonferroni: float
     tested: int
 
 
@@ -155,9 +151,9 @@ class DistributionCalibration:
 
 
 def calibration_by(
-    pit: ArrayLike | PitValues, key: Key, *, bins: int = 4, levels: int = 20
+    pit: Pit, key: Key, *, bins: int = 4, levels: int = 20
 ) -> tuple[GroupCalibration, ...]:
-    """Calibration within the groups that a column makes.
+    """Calibration within the groups that a column makes, in the order of the column.
 
     A model can be calibrated over all rows and wrong in every group: overconfident for
     old houses, underconfident for new ones.
@@ -176,11 +172,6 @@ def calibration_by(
     levels
         Of the calibration error.
 
-    Returns
-    -------
-    tuple[GroupCalibration, ...]
-        In the order of the key.
-
     Examples
     --------
     >>> pit = [0.1, 0.3, 0.5, 0.7, 0.9, 0.5, 0.5, 0.5]
@@ -198,7 +189,7 @@ def calibration_by(
 
 
 def worst_group(
-    pit: ArrayLike | PitValues,
+    pit: Pit,
     keys: Mapping[str, Key],
     *,
     bins: int = 4,
@@ -221,10 +212,8 @@ def worst_group(
         Name to column, each as in :func:`calibration_by`.
     bins, levels
         As in :func:`calibration_by`.
-    draws
-        Number of simulations, at least 40.
-    seed
-        Of the simulation: the same seed gives the same p-value.
+    draws, seed
+        Number of simulations, at least 40, and their seed.
 
     References
     ----------
@@ -252,21 +241,13 @@ def worst_group(
     tested = int(starts[-1])
     codes = np.stack([grouping.codes for grouping in groupings]) + starts[:-1, None]
     observed = _ratios(_counts(codes, level_cells(values, levels), tested, levels))
-    simulated = _simulated_maxima(
-        codes, groups=tested, levels=levels, draws=draws, seed=seed
-    )
+    rng = numpy_generator(seed)
+    simulated = _simulated_maxima(codes, tested, levels, draws, rng)
     worst = int(observed.argmax())
-    # Equal values must count although they were summed in another order.
-    at_least = int((simulated >= observed[worst] * (1 - 1e-9)).sum())
     column = int(np.searchsorted(starts, worst, side="right")) - 1
     group = _one_group(values, groupings[column], worst - int(starts[column]), levels)
-    return WorstGroup(
-        key=list(keys)[column],
-        group=group,
-        p_value=(1 + at_least) / (1 + draws),
-        bonferroni=min(1.0, tested * group.p_value),
-        tested=tested,
-    )
+    p_value = _p_value(simulated, float(observed[worst]))
+    return WorstGroup(list(keys)[column], group, p_value, tested)
 
 
 def distribution_calibration(
@@ -277,7 +258,7 @@ def distribution_calibration(
     levels: int = 20,
     draws: int = 2000,
     seed: int = 0,
-    pit: ArrayLike | PitValues | None = None,
+    pit: Pit | None = None,
 ) -> DistributionCalibration:
     r"""Calibration error among rows with alike predictions.
 
@@ -328,33 +309,33 @@ def distribution_calibration(
     check_count(levels, name="levels", least=2)
     predictive, target = rows(distribution, y)
     cells = level_cells(pit_values(predictive, target) if pit is None else pit, levels)
-    if len(cells) != len(target):
+    n = len(target)
+    if len(cells) != n:
         raise InputError(
-            f"pit must have one value for each of {len(target)} targets, got "
-            f"{len(cells)}."
+            f"pit must have one value for each of {n} targets, got {len(cells)}."
         )
     codes = _prediction_codes(predictive, target, bins)
     groups = int(codes.max()) + 1
     counts = _counts(codes[None], cells, groups, levels)
     size = counts.sum(-1)
-    weight = size / size.sum()
-    value = float(squared_sum(gaps_of_counts(counts)) @ weight)
-    rng = numpy_generator(seed)
-    simulated = np.concatenate(
-        [
-            squared_sum(
-                gaps_of_counts(simulated_counts(rng, size, levels=levels, draws=some))
-            )
-            for some in chunks(check_draws(draws), levels * groups)
-        ]
+
+    def mean_error(counts: Integers | Floats) -> Floats:
+        error: Floats = squared_sum(gaps_of_counts(counts)) @ (size / n)
+        return error
+
+    simulated = _simulated(
+        mean_error, size, levels, check_draws(draws), numpy_generator(seed)
     )
+    value = float(mean_error(counts))
+    floor = groups * expected_calibration_error(n, levels=levels)
+    p_value = _p_value(simulated, value)
+    return DistributionCalibration(value, floor, value - floor, p_value, groups, n)
+
+
+def _p_value(simulated: Floats, observed: float) -> float:
     # Equal values must count although they were summed in another order.
-    at_least = int((simulated @ weight >= value * (1 - 1e-9)).sum())
-    floor = groups * expected_calibration_error(len(codes), levels=levels)
-    p_value = (1 + at_least) / (1 + draws)
-    return DistributionCalibration(
-        value, floor, value - floor, p_value, groups, len(codes)
-    )
+    at_least = int((simulated >= observed * (1 - 1e-9)).sum())
+    return (1 + at_least) / (1 + len(simulated))
 
 
 def _one_group(
@@ -393,13 +374,28 @@ def _ratios(counts: Integers | Floats) -> Floats:
     return ratios
 
 
+def _simulated(
+    statistic: Callable[[Integers | Floats], Floats],
+    sizes: Integers,
+    levels: int,
+    draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """A statistic of counts ``(draws, groups, levels)`` under perfect calibration."""
+    return np.concatenate(
+        [
+            statistic(simulated_counts(rng, sizes, levels=levels, draws=some))
+            for some in chunks(draws, levels * len(sizes))
+        ]
+    )
+
+
 def _simulated_maxima(
-    codes: Integers, *, groups: int, levels: int, draws: int, seed: int
+    codes: Integers, groups: int, levels: int, draws: int, rng: np.random.Generator
 ) -> Floats:
     """Largest ratio over all groups for each simulated model."""
-    rng = numpy_generator(seed)
     # Rows that share all their groups are alike: their counts are multinomial.
-    blocks, size = _distinct_columns(codes)
+    blocks, size = _distinct_columns(codes, groups)
     if len(size) * levels >= codes.shape[1]:
         largest = np.empty(draws)
         for draw in range(draws):
@@ -408,24 +404,20 @@ def _simulated_maxima(
         return largest
     member = np.zeros((groups, len(size)), dtype=np.int64)
     member[blocks, np.arange(len(size))] = 1
-    parts = [
-        _ratios(member @ simulated_counts(rng, size, levels=levels, draws=some)).max(-1)
-        for some in chunks(draws, levels * (len(size) + groups))
-    ]
-    return np.concatenate(parts)
+    return _simulated(
+        lambda counts: _ratios(member @ counts).max(-1), size, levels, draws, rng
+    )
 
 
-def _distinct_columns(codes: Integers) -> tuple[Integers, Integers]:
+def _distinct_columns(codes: Integers, groups: int) -> tuple[Integers, Integers]:
     """Distinct columns of ``(keys, n)`` in lexicographic order, and their counts."""
-    combined = codes[0]
-    for key in codes[1:]:
+    place = np.zeros_like(codes[0])
+    for key in codes:
         # Anew after each key: products of many keys would overflow.
-        combined = combined * (int(key.max()) + 1) + key
-        combined = np.unique(combined, return_inverse=True)[1].reshape(-1)
-    combined = _renumbered(combined)
-    size = np.bincount(combined)
-    example = np.empty(len(size), dtype=np.int64)
-    example[combined] = np.arange(len(combined))
+        place = _renumbered(place * groups + key)
+    size = np.bincount(place)
+    example = np.empty_like(size)
+    example[place] = np.arange(len(place))
     return codes[:, example], size
 
 

@@ -20,7 +20,7 @@ from calibrant.distributions.adapters import CdfDistribution
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
-from calibrant.scores import Prediction, law_and_target
+from calibrant.scores import Prediction, distribution_and_target
 
 __all__ = [
     "Floats",
@@ -39,8 +39,8 @@ __all__ = [
     "recorded_pit",
     "row_distribution",
     "rows",
-    "spread_of",
     "torch_generator",
+    "variance_of",
 ]
 
 Floats = npt.NDArray[np.float64]
@@ -53,8 +53,6 @@ _PILE_SHARE = 0.01
 _PILE_ROWS = 5
 _PILE_RATIO = 4
 _NEIGHBORS = 10
-#: Rows that are looked at first: more than a grid has values.
-_LOOK = 1000
 #: Rounding of the numbers themselves, relative to their range.
 _ROUNDING = 1e-6
 #: Rounding moves the calibration curve by half the mean width of the PIT intervals. It
@@ -95,15 +93,11 @@ def row_distribution(distribution: Prediction) -> AbstractDistribution:
     """Return the distribution, which must have batch shape ``(n,)`` with n >= 1."""
     predictive = as_distribution(distribution)
     shape = tuple(predictive.batch_shape)
-    if not shape:
-        raise InputError(
-            "a metric takes one distribution for each row, batch shape (n,), got one "
-            "of shape (). Repeat it: (np.full(n, mean), np.full(n, std))."
-        )
     if len(shape) != 1 or shape[0] == 0:
         raise InputError(
             "a metric takes one distribution for each row, batch shape (n,) with "
-            f"n >= 1, got {shape}. Squeeze a last axis of 1; score the members of an "
+            f"n >= 1, got {shape}. Repeat a single one, (np.full(n, mean), "
+            "np.full(n, std)); squeeze a last axis of 1; score the members of an "
             "ensemble one by one, or mix them."
         )
     return predictive
@@ -114,7 +108,7 @@ def rows(distribution: Prediction, y: ArrayLike) -> tuple[AbstractDistribution, 
 
     An object with nothing but a cdf passes, although it does not tell its shape.
     """
-    predictive, target = law_and_target(distribution, y)
+    predictive, target = distribution_and_target(distribution, y)
     base = getattr(predictive, "base", predictive)
     if predictive.batch_shape or not isinstance(base, CdfDistribution):
         row_distribution(predictive)
@@ -137,30 +131,34 @@ def no_nan(values: Tensor) -> Tensor:
     return values
 
 
+def _finite(values: Tensor, name: str, hint: str) -> Tensor:
+    infinite = int((~values.isfinite()).sum())
+    if infinite:
+        raise InputError(
+            f"the {name} must be finite: it is not in {infinite} of {values.numel()} "
+            f"rows {hint}"
+        )
+    return values
+
+
 def error_of_mean(predictive: Distribution, target: Tensor) -> Tensor:
     """Return mean minus target in float64, checked to be finite, shape ``(n,)``."""
     error = predictive.mean.double() - target.double()
-    infinite = int((~torch.isfinite(error)).sum())
-    if infinite:
-        raise InputError(
-            f"the mean must be finite: it is not in {infinite} of {len(error)} rows (a "
-            "Student's t with at most 1 degree of freedom has none). Look at mae, "
-            "which takes the median."
-        )
-    return error
+    hint = (
+        "(a Student's t with at most 1 degree of freedom has none). Look at mae, which "
+        "takes the median."
+    )
+    return _finite(error, "mean", hint)
 
 
-def spread_of(predictive: Distribution) -> tuple[Tensor, Tensor]:
-    """Return variance and standard deviation in float64, checked to be finite."""
+def variance_of(predictive: Distribution) -> Tensor:
+    """Return the variance in float64, checked to be finite, shape ``(n,)``."""
     variance = predictive.variance.double()
-    infinite = int((~torch.isfinite(variance)).sum())
-    if infinite:
-        raise InputError(
-            f"the variance must be finite: it is not in {infinite} of "
-            f"{variance.numel()} rows (a Student's t with at most 2 degrees of freedom "
-            "has none). Look at mean_width instead."
-        )
-    return variance, variance.sqrt()
+    hint = (
+        "(a Student's t with at most 2 degrees of freedom has none). Look at "
+        "mean_width instead."
+    )
+    return _finite(variance, "variance", hint)
 
 
 @torch.no_grad()
@@ -272,17 +270,12 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
     values, each five times on average, that are multiples of one step. A cap needs 1 %
     of the rows (and five), four times as many as any of its ten neighbors. A small test
     fold shows less than all data: detect the grid of all known targets and pass it to
-    :func:`pit_values`.
+    :func:`pit_values`. ``None`` for a continuous target.
 
     Parameters
     ----------
     y
         Targets, shape ``(n,)``.
-
-    Returns
-    -------
-    TargetGrid | None
-        The grid, or ``None`` for a continuous target.
 
     Examples
     --------
@@ -294,33 +287,18 @@ def detect_grid(y: ArrayLike) -> TargetGrid | None:
     values = as_target(y).detach()
     if values.ndim != 1 or len(values) == 0:
         raise InputError(f"y must have shape (n,), got {tuple(values.shape)}.")
-    column = values.double().cpu().numpy()
-    if _surely_continuous(column):
-        return None
-    distinct, counts = np.unique(column, return_counts=True)
+    distinct, counts = np.unique(values.double().cpu().numpy(), return_counts=True)
+    first = float(distinct[0])
     few = 2 <= len(distinct) <= min(_MOST_VALUES, len(values) / _FEWEST_REPEATS)
     step = _common_step(distinct) if few else None
-    lower = float(distinct[0]) if _piles_up(counts) else None
+    lower = first if _piles_up(counts) else None
     upper = float(distinct[-1]) if _piles_up(counts[::-1]) else None
     if step is None:
         none = lower is None and upper is None
         return None if none else TargetGrid(None, 0.0, lower, upper)
-    offset = float(distinct[0]) - step * round(float(distinct[0]) / step)
+    offset = first - step * round(first / step)
     offset = 0.0 if abs(offset) < 1e-6 * step else offset
     return TargetGrid(step, offset, lower, upper)
-
-
-def _surely_continuous(values: Floats) -> bool:
-    """Whether some rows and both ends rule a grid out already, without a full sort.
-
-    Some rows with too many distinct values show that all have, and an end with too few
-    rows is not a cap.
-    """
-    if len(np.unique(values[:: max(1, len(values) // _LOOK)])) <= _MOST_VALUES:
-        return False
-    pile = max(_PILE_ROWS, _PILE_SHARE * len(values))
-    ends = values.min(), values.max()
-    return all(np.count_nonzero(values == end) < pile for end in ends)
 
 
 def _common_step(distinct: Floats) -> float | None:
@@ -369,10 +347,9 @@ def pit_values(
 
     where the recorded target stands for an outcome in :math:`(a, b]`.
 
-    Samples (:class:`~calibrant.distributions.empirical.Empirical`) are draws from the
-    distribution: the share of draws below the target takes few values, and is too often
-    0 or 1 even for a perfect sampler. Their value is the target's rank among the ``m``
-    draws, as in a rank histogram,
+    Of samples (:class:`~calibrant.distributions.empirical.Empirical`) the share below
+    the target takes few values, and is too often 0 or 1 even for a perfect sampler.
+    Their value is the target's rank among the ``m`` draws, as in a rank histogram,
 
     .. math::
         u = \frac{k + V \, (t + 1)}{m + 1} ,
@@ -427,7 +404,17 @@ def pit_values(
     """
     predictive, target = rows(distribution, y)
     target = target.detach()
-    _check_options(randomized, grid, target)
+    if randomized not in (True, False, "auto"):
+        raise InputError(
+            f'randomized must be "auto", True or False, got {randomized!r}.'
+        )
+    if grid is not None:
+        if randomized is False:
+            raise InputError(
+                "a grid is used for randomized PIT values only, got randomized=False "
+                "with a grid. Drop one of them."
+            )
+        _check_on_grid(target, grid)
     with torch.no_grad():
         if not randomized:
             return predictive.cdf(target)
@@ -437,7 +424,14 @@ def pit_values(
         if grid is None:
             grid = material_grid(predictive, target)
             if grid is not None:
-                _warn_of(grid, target)
+                warnings.warn(
+                    f"y looks {grid.describe()} ({len(target.unique())} distinct "
+                    f"values in {len(target)} rows), so randomized PIT values are "
+                    f"used. Pass grid={grid} to do so without this warning, or "
+                    "randomized=False for plain ones.",
+                    GriddedTargetWarning,
+                    stacklevel=2,
+                )
         return recorded_pit(predictive, target, grid, generator=generator)
 
 
@@ -494,21 +488,7 @@ def material_grid(
     return None if caps == (None, None) else TargetGrid(None, 0.0, *caps)
 
 
-def _check_options(
-    randomized: bool | str, grid: TargetGrid | None, target: Tensor
-) -> None:
-    """Refuse options that contradict each other, and targets off the grid."""
-    if randomized not in (True, False, "auto"):
-        raise InputError(
-            f'randomized must be "auto", True or False, got {randomized!r}.'
-        )
-    if grid is None:
-        return
-    if randomized is False:
-        raise InputError(
-            "a grid is used for randomized PIT values only, got randomized=False with "
-            "a grid. Drop one of them."
-        )
+def _check_on_grid(target: Tensor, grid: TargetGrid) -> None:
     # Targets that were standardized in float32 are off by some 1e-6 of a step.
     slack = 0.0 if grid.step is None else 1e-3 * grid.step
     off = (grid.round(target) - target).abs() > slack
@@ -534,14 +514,3 @@ def _pit_interval(
         below = predictive.cdf(torch.where(low.isinf(), target, low))
         above = predictive.cdf(torch.where(high.isinf(), target, high))
     return below.masked_fill(low.isinf(), 0), above.masked_fill(high.isinf(), 1)
-
-
-def _warn_of(grid: TargetGrid, target: Tensor) -> None:
-    distinct = len(set(target.tolist()))
-    warnings.warn(
-        f"y looks {grid.describe()} ({distinct} distinct values in {len(target)} "
-        f"rows), so randomized PIT values are used. Pass grid={grid} to do so without "
-        "this warning, or randomized=False for plain ones.",
-        GriddedTargetWarning,
-        stacklevel=3,
-    )

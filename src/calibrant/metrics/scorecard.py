@@ -49,18 +49,6 @@ __all__ = ["Measure", "Scorecard", "evaluate"]
 
 _COVERAGES = (0.5, 0.8, 0.9, 0.95)
 _ROW_SCORES = ("nll", "crps", "interval_score", "squared_error", "absolute_error")
-_OF_PIT: tuple[Callable[[Tensor], float], ...] = (
-    calibration.calibration_error,
-    calibration.paper_calibration_error,
-    calibration.integrated_calibration_error,
-    calibration.mean_absolute_calibration_error,
-    calibration.root_mean_squared_calibration_error,
-    calibration.miscalibration_area,
-    calibration.debiased_calibration_error,
-)
-#: From here on fewer models are simulated for the floors of ence and uce.
-_MANY_ROWS = 20_000
-_RowScores = dict[str, Tensor | InputError]
 
 
 @dataclass(frozen=True)
@@ -185,13 +173,10 @@ class Scorecard(Mapping[str, float]):
     def to_dict(self) -> dict[str, Any]:
         """Everything but the single rows, as plain dictionaries, lists and numbers."""
         parts = asdict(replace(self, rows={}))
-        return {
-            "n": self.n,
+        del parts["rows"]
+        return parts | {
             "measures": {part["name"]: part for part in parts["measures"]},
-            "grid": parts["grid"],
             "groups": {key: list(groups) for key, groups in parts["groups"].items()},
-            "worst": parts["worst"],
-            "distribution_calibration": parts["distribution_calibration"],
             "curve": {"nominal": self.curve[0], "observed": self.curve[1]},
         }
 
@@ -300,13 +285,25 @@ def evaluate(
     pit = calibration.pit_rows(
         recorded_pit(predictive, target, grid, generator=generator)
     )
-    scores = _scores_of_rows(predictive, target)
-    keys = _predicted_spread(predictive, target)
+    scores = {name: _or_error(SCORES[name], predictive, target) for name in _ROW_SCORES}
+    keys: dict[str, Key] = {}
+    try:
+        spread = center_and_spread(predictive, target)[1]
+        keys["predicted spread"] = spread.cpu().numpy()
+        given = distribution_calibration(predictive, target, seed=seed, pit=pit)
+    except InputError:  # neither moments nor quantiles
+        given = None
     keys |= _columns(features, "feature") | _columns(groups, "group")
     by_key = {name: calibration_by(pit, key) for name, key in keys.items()}
     # All rows in one group say nothing that the whole card does not.
     several = {name: key for name, key in keys.items() if len(by_key[name]) > 1}
     nominal, observed = calibration.calibration_curve(pit)
+    kept = {
+        name: values.cpu().numpy()
+        for name, values in scores.items()
+        if isinstance(values, Tensor) and bool(values.isfinite().all())
+    }
+    kept |= {"pit": pit.cpu().numpy(), "y": target.double().cpu().numpy()}
     return Scorecard(
         n=len(target),
         measures=(
@@ -317,28 +314,61 @@ def evaluate(
         grid=grid,
         groups=by_key,
         worst=worst_group(pit, several, seed=seed) if several else None,
-        distribution_calibration=_given_prediction(predictive, target, pit, seed),
+        distribution_calibration=given,
         curve=(tuple(nominal.tolist()), tuple(observed.tolist())),
-        rows=_finite(scores)
-        | {"pit": pit.cpu().numpy(), "y": target.double().cpu().numpy()},
+        rows=kept,
     )
 
 
+def _or_error(
+    score: Callable[[Distribution, Tensor], Tensor],
+    predictive: Distribution,
+    target: Tensor,
+) -> Tensor | InputError:
+    """The score of each row, or why the distribution cannot give it."""
+    try:
+        return no_nan(score(predictive, target)).double()
+    except InputError as error:
+        return error
+
+
+def _mean(values: Tensor | InputError) -> float:
+    if isinstance(values, InputError):
+        raise values
+    return float(values.mean())
+
+
+def _measure(
+    name: str, kind: str, compute: Callable[[], float], floor: NoiseFloor | None = None
+) -> Measure:
+    """A value next to its floor, or NaN and why the distribution cannot give it."""
+    try:
+        value = compute()
+    except InputError as error:  # no density, no mean, no variance
+        return Measure(name, kind, math.nan, note=str(error))
+    if floor is None:
+        return Measure(name, kind, value)
+    p_value = floor.p_value(value)
+    return Measure(name, kind, value, floor.expectation, floor.low, floor.high, p_value)
+
+
 def _accuracy_and_scores(
-    predictive: Distribution, target: Tensor, scores: _RowScores
+    predictive: Distribution,
+    target: Tensor,
+    scores: Mapping[str, Tensor | InputError],
 ) -> Iterator[Measure]:
     for metric in (accuracy.rmse, accuracy.mae, accuracy.r2, accuracy.bias):
         compute = partial(metric, predictive, target)
         yield _measure(metric.__name__, "accuracy", compute)
     for name in ("nll", "crps", "interval_score"):
         yield _measure(name, "score", partial(_mean, scores[name]))
-    values, note = dict.fromkeys(CrpsDecomposition._fields, math.nan), ""
+    parts, note = CrpsDecomposition(math.nan, math.nan, math.nan), ""
     try:
         mean = _mean(scores["crps"])
-        values = crps_decomposition(predictive, target, mean_crps=mean)._asdict()
+        parts = crps_decomposition(predictive, target, mean_crps=mean)
     except InputError as error:
         note = str(error)
-    for name, value in values.items():
+    for name, value in parts._asdict().items():
         yield Measure(f"crps_{name}", "score", value, note=note)
 
 
@@ -350,37 +380,26 @@ def _calibration(
     seed: int,
 ) -> Iterator[Measure]:
     """Each number next to its floor."""
-    n = len(target)
-    for of_pit in _OF_PIT:
-        floor = noise_floor(of_pit.__name__, n=n)
-        yield _next_to(of_pit.__name__, "calibration", of_pit(pit), floor)
-    yield from _spread_calibration(predictive, target, grid, seed)
+    n, ordered = len(target), torch.from_numpy(np.sort(pit.cpu().numpy()))
+    for name, of_pit in calibration.PIT_METRICS.items():
+        floor = noise_floor(name, n=n)
+        yield _measure(name, "calibration", partial(of_pit, ordered), floor)
+    try:
+        floors = spread_noise_floors(predictive, target, grid=grid, seed=seed)
+    except InputError:  # no variance, no spread, no samples
+        floors = {}
+    for metric in (ence, uce):
+        compute = partial(metric, predictive, target)
+        name = metric.__name__
+        yield _measure(name, "calibration", compute, floors.get(name))
     # From the PIT values, so that it is right for rounded and capped targets too.
     distance = (2 * pit - 1).abs()
     for level in _COVERAGES:
         share = float((distance <= level).double().mean())
         floor = noise_floor("coverage", n=n, coverage=level)
-        yield _next_to(f"coverage_{100 * level:.0f}", "coverage", share, floor)
-
-
-def _spread_calibration(
-    predictive: Distribution, target: Tensor, grid: TargetGrid | None, seed: int
-) -> Iterator[Measure]:
-    """Variance against squared error."""
-    draws = 200 if len(target) <= _MANY_ROWS else 100
-    try:
-        floors = spread_noise_floors(
-            predictive, target, grid=grid, draws=draws, seed=seed
+        yield _measure(
+            f"coverage_{100 * level:.0f}", "coverage", partial(float, share), floor
         )
-    except InputError:  # no variance, no spread, no samples
-        floors = {}
-    for metric in (ence, uce):
-        name = metric.__name__
-        plain = _measure(name, "calibration", partial(metric, predictive, target))
-        if name in floors and not math.isnan(plain.value):
-            yield _next_to(name, "calibration", plain.value, floors[name])
-        else:
-            yield plain
 
 
 def _sharpness(predictive: Distribution) -> Iterator[Measure]:
@@ -389,64 +408,6 @@ def _sharpness(predictive: Distribution) -> Iterator[Measure]:
         yield _measure(f"width_{100 * level:.0f}", "sharpness", width)
     for metric in (accuracy.sharpness, accuracy.mean_stddev, accuracy.dispersion):
         yield _measure(metric.__name__, "sharpness", partial(metric, predictive))
-
-
-def _measure(name: str, kind: str, compute: Callable[[], float]) -> Measure:
-    """A value, or NaN with the reason why the distribution cannot give it."""
-    try:
-        return Measure(name, kind, compute())
-    except InputError as error:  # no density, no mean, no variance
-        return Measure(name, kind, math.nan, note=str(error))
-
-
-def _next_to(name: str, kind: str, value: float, floor: NoiseFloor) -> Measure:
-    """A value with what perfect calibration shows."""
-    p_value = floor.p_value(value)
-    return Measure(name, kind, value, floor.expectation, floor.low, floor.high, p_value)
-
-
-def _scores_of_rows(predictive: Distribution, target: Tensor) -> _RowScores:
-    """The scores of each row, or why the distribution cannot give them."""
-    table: _RowScores = {}
-    for name in _ROW_SCORES:
-        try:
-            table[name] = no_nan(SCORES[name](predictive, target)).double()
-        except InputError as error:
-            table[name] = error
-    return table
-
-
-def _mean(values: Tensor | InputError) -> float:
-    if isinstance(values, InputError):
-        raise values
-    return float(values.mean())
-
-
-def _finite(scores: _RowScores) -> dict[str, npt.NDArray[np.floating]]:
-    """The scores that can be compared."""
-    return {
-        name: values.cpu().numpy()
-        for name, values in scores.items()
-        if isinstance(values, Tensor) and bool(values.isfinite().all())
-    }
-
-
-def _predicted_spread(predictive: Distribution, target: Tensor) -> dict[str, Key]:
-    """The column that all predictions make that have moments or quantiles."""
-    try:
-        spread = center_and_spread(predictive, target)[1]
-        return {"predicted spread": spread.cpu().numpy()}
-    except InputError:
-        return {}
-
-
-def _given_prediction(
-    predictive: Distribution, target: Tensor, pit: Tensor, seed: int
-) -> DistributionCalibration | None:
-    try:
-        return distribution_calibration(predictive, target, seed=seed, pit=pit)
-    except InputError:  # neither moments nor quantiles
-        return None
 
 
 def _columns(

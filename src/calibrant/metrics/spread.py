@@ -13,30 +13,27 @@ from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.floors import NoiseFloor, floor_from_draws
 from calibrant.metrics.pit import (
-    Floats,
     TargetGrid,
-    check_draws,
+    check_count,
     error_of_mean,
     rows,
-    spread_of,
     torch_generator,
+    variance_of,
 )
 from calibrant.scores import Prediction
 
-__all__ = ["ence", "spread_noise_floors", "uce"]
+__all__ = ["ence", "uce"]
 
 Binning = Literal["count", "width"]
-#: Targets that are drawn at once for the floors of ence and uce.
-_VALUES = 5000
-#: Above this many rows the mean squared errors of bins are drawn, where they are nearly
-#: normal, from moments of this many targets at least, this many times.
+#: Simulated models for the floors, up to so many rows.
+_DRAWS = 200
 _MANY_ROWS = 20_000
-_MOMENT_VALUES = 200_000
-_BIN_DRAWS = 2000
-#: A bin's mean with more skewness is not taken as normal, and by how much its spread
-#: may depend on how its draws are pooled.
-_MOST_SKEWNESS = 0.1
-_MOST_DIFFERENCE = 0.2
+#: Of more rows two million targets are drawn, at least 20 for each. Parts of each bin
+#: are then combined to so many models.
+_TARGETS, _FEWEST_SETS = 2_000_000, 20
+_PARTS, _COMBINATIONS = 20, 2000
+#: Targets that are drawn at once.
+_VALUES = 5000
 
 
 @torch.no_grad()
@@ -121,15 +118,15 @@ def uce(
 
 
 class _SpreadBins(NamedTuple):
-    """Bin of each row ``(n,)``; share and mean variance of each bin with rows."""
+    """Bin of each row ``(n,)``; rows and mean variance of each bin, none empty."""
 
     bin_of: Tensor
-    weight: Tensor
+    size: Tensor
     variance: Tensor
 
     def average(self, values: Tensor) -> Tensor:
         """Mean of ``values`` ``(n,)`` in each bin."""
-        return _averages(self.bin_of, values, len(self.weight))
+        return torch.bincount(self.bin_of, weights=values) / self.size
 
 
 def _ence(bins: _SpreadBins, mean_squares: Tensor) -> Tensor:
@@ -145,7 +142,8 @@ def _ence(bins: _SpreadBins, mean_squares: Tensor) -> Tensor:
 
 def _uce(bins: _SpreadBins, mean_squares: Tensor) -> Tensor:
     """UCE of mean squared errors of the bins, ``(..., bins) -> (...)``."""
-    return (bins.weight * (mean_squares - bins.variance).abs()).sum(-1)
+    weight = bins.size.to(bins.variance) / len(bins.bin_of)
+    return (weight * (mean_squares - bins.variance).abs()).sum(-1)
 
 
 def _variance_and_error(
@@ -154,46 +152,29 @@ def _variance_and_error(
     """Return predicted variances and squared errors, each of shape ``(n,)``."""
     predictive, target = rows(distribution, y)
     error = error_of_mean(predictive, target).square()
-    variance, _ = spread_of(predictive)
-    return variance.expand_as(error).contiguous(), error
+    return variance_of(predictive).expand_as(error).contiguous(), error
 
 
 def _spread_bins(
     by: Tensor, variance: Tensor, *, bins: int = 10, binning: Binning = "count"
 ) -> _SpreadBins:
     """Cut rows into bins of ``by``; both arguments have shape ``(n,)``."""
-    if bins < 1:
-        raise InputError(f"bins must be at least 1, got {bins}.")
-    values = by.detach().cpu().numpy()
-    cells = np.searchsorted(_inner_edges(values, bins, binning), values, side="right")
-    index = torch.from_numpy(cells).to(by.device)
-    count = torch.bincount(index, minlength=bins)
-    filled = count > 0
-    if not bool(filled.all()):
-        index, count = (filled.cumsum(0) - 1)[index], count[filled]
-    # An integer tensor divided by a number takes the default float type.
-    weight = count.to(by.dtype) / len(by)
-    return _SpreadBins(index, weight, _averages(index, variance, len(weight)))
-
-
-def _averages(index: Tensor, values: Tensor, bins: int) -> Tensor:
-    """Mean of ``values`` in each of ``bins`` bins, none of them empty."""
-    total = torch.bincount(index, weights=values, minlength=bins)
-    return total / torch.bincount(index, minlength=bins)
-
-
-def _inner_edges(values: Floats, bins: int, binning: Binning) -> Floats:
-    """Smallest value of each bin but the first, shape ``(bins - 1,)``."""
-    inner = np.arange(1, bins)
+    check_count(bins, name="bins")
+    values, inner = by.detach().cpu().numpy(), np.arange(1, bins)
     if binning == "count":
         # The first row of each bin; equal values then fall into one bin.
-        edges: Floats = np.sort(values)[inner * len(values) // bins]
+        edges = np.sort(values)[inner * len(values) // bins]
     elif binning == "width":
         low, high = values.min(), values.max()
         edges = low + inner / bins * (high - low)
     else:
         raise InputError(f"binning must be 'count' or 'width', got {binning!r}.")
-    return edges
+    index = torch.from_numpy(np.searchsorted(edges, values, side="right")).to(by.device)
+    count = torch.bincount(index)
+    filled = count > 0
+    if not bool(filled.all()):
+        index, count = (filled.cumsum(0) - 1)[index], count[filled]
+    return _SpreadBins(index, count, torch.bincount(index, weights=variance) / count)
 
 
 @torch.no_grad()
@@ -202,7 +183,6 @@ def spread_noise_floors(
     target: Tensor,
     *,
     grid: TargetGrid | None = None,
-    draws: int = 200,
     seed: int = 0,
 ) -> dict[str, NoiseFloor]:
     """What ``ence`` and ``uce`` show when the targets come from the predictions.
@@ -211,150 +191,50 @@ def spread_noise_floors(
     computed once. A new target is not one of the samples that were drawn: target and
     samples are put together, and any of them in turn is the target of the others.
 
-    Above 20,000 rows without a grid, the mean squared errors of the bins are drawn
-    instead of single targets, at least 2000 times: by the central limit theorem they
-    are normal. Where their skewness is above 0.1 (heavy tails, or few rows of a far
-    larger variance in a bin), where the distributions of a bin differ much in shape,
-    and for samples, targets are drawn for all rows.
-
-    Parameters
-    ----------
-    predictive
-        Predictions of shape ``(n,)``, with a variance.
-    target
-        Shape ``(n,)``; used for samples only.
-    grid
-        How targets are recorded.
-    draws
-        Simulated sets of targets, at least 40.
-    seed
-        Of the simulation.
-
-    Returns
-    -------
-    dict[str, NoiseFloor]
-        Of ``"ence"`` and ``"uce"``, with 10 bins of equally many rows.
-
-    Examples
-    --------
-    >>> from calibrant.distributions.normal import Gaussian
-    >>> predictive = Gaussian(torch.zeros(1000), 1.0)
-    >>> floors = spread_noise_floors(predictive, torch.zeros(1000))
-    >>> 0.01 < floors["ence"].expectation < 0.03
-    True
+    Of more than 20,000 rows 20 to 100 sets of targets are drawn. Rows are independent,
+    so that a part of them in one set goes with any other part in another set: each bin
+    is cut into 20 parts, of which 2000 combinations are simulated models, too.
     """
     generator = torch_generator(seed, target.device)
-    draws, samples = check_draws(draws), isinstance(predictive, Empirical)
-    values = None
-    if len(target) > _MANY_ROWS and grid is None and not samples:
-        values = _values_of_bins(predictive, max(draws, _BIN_DRAWS), generator)
-    if values is None:
-        values = _values_of_rows(predictive, target, grid, draws, generator)
+    if isinstance(predictive, Empirical):
+        models = islice(_exchanged(predictive, target, grid, generator), _DRAWS)
+        pairs = [
+            (_ence(bins, bins.average(error)), _uce(bins, bins.average(error)))
+            for bins, error in models
+        ]
+        of_ence, of_uce = (torch.stack(values) for values in zip(*pairs, strict=True))
+    else:
+        variance = variance_of(predictive)
+        bins = _spread_bins(variance, variance)
+        errors = _errors(predictive, grid, generator)
+        if len(target) <= _MANY_ROWS:
+            found = torch.stack([bins.average(e) for e in islice(errors, _DRAWS)])
+        else:
+            found = _recombined(bins, errors, generator)
+            if grid is None:  # their mean is known
+                found = (found + bins.variance - found.mean(0)).clamp_min(0)
+        of_ence, of_uce = _ence(bins, found), _uce(bins, found)
     return {
-        name: floor_from_draws(name, len(target), values[:, i])
-        for i, name in enumerate(("ence", "uce"))
+        name: floor_from_draws(name, len(target), values.cpu().numpy())
+        for name, values in (("ence", of_ence), ("uce", of_uce))
     }
 
 
-def _values_of_rows(
-    predictive: Distribution,
-    target: Tensor,
-    grid: TargetGrid | None,
-    draws: int,
-    generator: torch.Generator,
-) -> Floats:
-    """Both metrics of targets that are drawn for every row, ``(draws, 2)``."""
-    if isinstance(predictive, Empirical):
-        models = _exchanged(predictive, target, grid, generator)
-    else:
-        models = _drawn(predictive, grid, generator)
-    return np.array(
-        [
-            (
-                float(_ence(by_stddev, by_stddev.average(error))),
-                float(_uce(by_variance, by_variance.average(error))),
-            )
-            for by_stddev, by_variance, error in islice(models, draws)
-        ]
+def _recombined(
+    bins: _SpreadBins, errors: Iterator[Tensor], generator: torch.Generator
+) -> Tensor:
+    """Mean squared errors of the bins from parts of some sets of targets."""
+    n, size = len(bins.bin_of), bins.size
+    place = torch.arange(n, device=size.device) % _PARTS
+    part, parts = bins.bin_of * _PARTS + place, len(size) * _PARTS
+    sets = max(_FEWEST_SETS, _TARGETS // n)
+    sums = torch.stack(
+        [torch.bincount(part, weights=e, minlength=parts) for e in islice(errors, sets)]
     )
-
-
-def _values_of_bins(
-    predictive: Distribution, draws: int, generator: torch.Generator
-) -> Floats | None:
-    """Both metrics where the bins' mean squared errors are drawn, ``(draws, 2)``.
-
-    The mean of thousands of squared errors is normal, with the mean of the predicted
-    variances as its mean; its spread comes from some draws of all rows. ``None`` where
-    the mean is too skewed for that, or the shapes in a bin differ.
-    """
-    variance, stddev = spread_of(predictive)
-    moments = _relative_moments(predictive, variance, generator)
-    values = []
-    for by, of_means in ((stddev, _ence), (variance, _uce)):
-        bins = _spread_bins(by, variance)
-        rows = len(variance) * bins.weight
-        square = _normal_square(bins, variance, *moments)
-        if square is None:
-            return None
-        noise = torch.randn(
-            (draws, len(rows)),
-            generator=generator,
-            dtype=rows.dtype,
-            device=rows.device,
-        )
-        means = bins.variance + noise * (square / rows).sqrt()
-        values.append(of_means(bins, means.clamp_min(0)))
-    result: Floats = torch.stack(values, -1).cpu().numpy()
-    return result
-
-
-def _relative_moments(
-    predictive: Distribution, variance: Tensor, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Second and third moment of (squared error / variance - 1), each ``(n,)``."""
-    squares, cubes = torch.zeros_like(variance), torch.zeros_like(variance)
-    times = -(-_MOMENT_VALUES // len(variance))
-    # A row without spread has no error.
-    scale = torch.where(variance > 0, variance, 1.0)
-    for error in islice(_errors(predictive, None, generator), times):
-        excess = (error - variance) / scale
-        square = excess.square()
-        squares += square / times
-        cubes += square * excess / times
-    return squares, cubes
-
-
-def _normal_square(
-    bins: _SpreadBins, variance: Tensor, squares: Tensor, cubes: Tensor
-) -> Tensor | None:
-    """Mean square of (squared error - variance) in each bin; ``None`` if too skewed.
-
-    The few draws of the rows with the largest variances would show too little of their
-    tails. So relative moments are pooled over a bin, which has thousands of draws, and
-    multiplied by powers of the variances: for distributions of one shape this is exact
-    but for the noise of the pooled moments. Where the rows' own draws say something
-    else, the shapes in a bin change with the variance.
-    """
-    power = variance.square()
-    square = bins.average(squares) * bins.average(power)
-    cube = bins.average(cubes) * bins.average(power * variance)
-    rows = len(variance) * bins.weight
-    skewness = cube.abs() / (square**1.5 * rows.sqrt())
-    difference = (bins.average(squares * power) - square).abs()
-    normal = skewness <= _MOST_SKEWNESS
-    alike = difference <= _MOST_DIFFERENCE * square
-    return square if bool((normal & alike).all()) else None
-
-
-def _drawn(
-    predictive: Distribution, grid: TargetGrid | None, generator: torch.Generator
-) -> Iterator[tuple[_SpreadBins, _SpreadBins, Tensor]]:
-    """Bins, and squared errors of targets that are drawn from the predictions."""
-    variance, stddev = spread_of(predictive)
-    bins = _spread_bins(stddev, variance), _spread_bins(variance, variance)
-    for error in _errors(predictive, grid, generator):
-        yield *bins, error
+    chosen = torch.randint(
+        sets, (_COMBINATIONS, parts), generator=generator, device=size.device
+    )
+    return sums.gather(0, chosen).reshape(_COMBINATIONS, -1, _PARTS).sum(-1) / size
 
 
 def _errors(
@@ -374,7 +254,7 @@ def _exchanged(
     target: Tensor,
     grid: TargetGrid | None,
     generator: torch.Generator,
-) -> Iterator[tuple[_SpreadBins, _SpreadBins, Tensor]]:
+) -> Iterator[tuple[_SpreadBins, Tensor]]:
     """Bins and squared errors where target and samples change places."""
     together = torch.cat([predictive.samples.double(), target[None].double()])
     m = len(together) - 1
@@ -390,5 +270,4 @@ def _exchanged(
         mean = -y / m  # of the others: all together sum to 0
         variance = ((squares - y.square()) / m - mean.square()).clamp_min(0)
         miss = (y if grid is None else grid.round(y + center) - center) - mean
-        by_stddev = _spread_bins(variance.sqrt(), variance)
-        yield by_stddev, _spread_bins(variance, variance), miss.square()
+        yield _spread_bins(variance, variance), miss.square()

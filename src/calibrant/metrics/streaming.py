@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, check_between
+from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.calibration import (
     Kind,
     Levels,
@@ -30,7 +31,7 @@ from calibrant.metrics.pit import (
     rows,
     torch_generator,
 )
-from calibrant.scores import Prediction, crps, nll
+from calibrant.scores import Prediction
 
 try:
     from torchmetrics import Metric
@@ -64,9 +65,17 @@ class _Streaming(Metric):
         self.add_state("total", zero, dist_reduce_fx="sum")
         self.add_state("rows_seen", torch.tensor(0), dist_reduce_fx="sum")
 
-    def _add(self, total: Tensor, count: int) -> None:
+    @torch.no_grad()
+    def update(self, distribution: Prediction, y: ArrayLike) -> None:
+        """Add a batch of predictions and targets of shape ``(n,)``."""
+        predictive, target = rows(distribution, y)
+        total = self._total(predictive, target)
         self.total += total.double().to(self.total.device)
-        self.rows_seen += count
+        self.rows_seen += len(target)
+
+    def _total(self, predictive: AbstractDistribution, target: Tensor) -> Tensor:
+        """Sum over the rows of a batch, of shape ``size``."""
+        raise NotImplementedError
 
     def compute(self) -> Tensor:
         """Return the mean over all rows so far, shape ``()``."""
@@ -123,10 +132,7 @@ class StreamingCalibrationError(_Streaming):
         self.grid = grid
         self.levels = nominal
 
-    @torch.no_grad()
-    def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of predictions and targets of shape ``(n,)``."""
-        predictive, target = rows(distribution, y)
+    def _total(self, predictive: AbstractDistribution, target: Tensor) -> Tensor:
         # The random numbers of a batch are those of no other batch or rank.
         seed = zlib.crc32(target.detach().cpu().numpy().tobytes())
         generator = torch_generator(seed, target.device)
@@ -134,8 +140,7 @@ class StreamingCalibrationError(_Streaming):
             pit = recorded_pit(predictive, target, None, generator=generator)
         else:
             pit = pit_values(predictive, target, grid=self.grid, generator=generator)
-        values = fold(pit_rows(pit), self.kind)
-        self._add(count_at_most(values, self.levels), len(values))
+        return count_at_most(fold(pit_rows(pit), self.kind), self.levels.cpu())
 
     def compute(self) -> Tensor:
         """Return the error of all rows so far, shape ``()``."""
@@ -170,11 +175,8 @@ class StreamingCoverage(_Streaming):
         super().__init__(**options)
         self.level = check_between(level, 0, 1, name="level")
 
-    @torch.no_grad()
-    def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of predictions and targets of shape ``(n,)``."""
-        predictive, target = rows(distribution, y)
-        self._add(covered(predictive, target, self.level).sum(), len(target))
+    def _total(self, predictive: AbstractDistribution, target: Tensor) -> Tensor:
+        return covered(predictive, target, self.level).sum()
 
 
 class StreamingCRPS(_Streaming):
@@ -189,11 +191,8 @@ class StreamingCRPS(_Streaming):
     0.2337
     """
 
-    @torch.no_grad()
-    def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of predictions and targets of shape ``(n,)``."""
-        values = no_nan(crps(*rows(distribution, y)))
-        self._add(values.double().sum(), len(values))
+    def _total(self, predictive: AbstractDistribution, target: Tensor) -> Tensor:
+        return no_nan(predictive.crps(target)).double().sum()
 
 
 class StreamingNLL(_Streaming):
@@ -208,8 +207,5 @@ class StreamingNLL(_Streaming):
     0.9189
     """
 
-    @torch.no_grad()
-    def update(self, distribution: Prediction, y: ArrayLike) -> None:
-        """Add a batch of predictions and targets of shape ``(n,)``."""
-        values = no_nan(nll(*rows(distribution, y)))
-        self._add(values.double().sum(), len(values))
+    def _total(self, predictive: AbstractDistribution, target: Tensor) -> Tensor:
+        return -no_nan(predictive.log_prob(target)).double().sum()

@@ -14,19 +14,7 @@ from calibrant.text import counted, name, percent, span
 if TYPE_CHECKING:
     from calibrant.metrics.scorecard import Scorecard
 
-__all__ = [
-    "FEWEST_ROWS",
-    "MATERIAL",
-    "SURE",
-    "Diagnosis",
-    "Status",
-    "coverage_sentence",
-    "diagnose",
-    "fault_words",
-    "group_chance",
-    "place_words",
-    "verdict_words",
-]
+__all__ = ["Diagnosis", "diagnose"]
 
 Status = Literal["trusted", "uneven", "narrow", "wide", "shifted", "misshapen", "few"]
 #: Overall shares of perfectly calibrated models with signs of a fault, and with one.
@@ -58,8 +46,7 @@ class Diagnosis:
         Mean PIT value minus 1/2, in its standard deviations under perfect calibration:
         above 0 where targets lie higher than predicted.
     reach
-        Mean of ``|2 PIT - 1|`` minus 1/2, in the same units: above 0 where targets lie
-        further out than predicted.
+        The same of ``|2 PIT - 1|``: above 0 where targets lie further out.
     seen
         Whether chance alone does not explain what is seen over all rows.
     gap
@@ -124,11 +111,6 @@ def diagnose(card: "Scorecard") -> Diagnosis:
     a fault that matters by the same sizes and that at most 2 % of perfectly calibrated
     models show in any group (see :func:`group_chance`), and else ``trusted``.
 
-    Parameters
-    ----------
-    card
-        Of ``evaluate``.
-
     Examples
     --------
     >>> from calibrant.metrics.scorecard import evaluate
@@ -142,13 +124,11 @@ def diagnose(card: "Scorecard") -> Diagnosis:
     reach = float(np.abs(2 * pit - 1).mean() - 0.5) / unit
     error = card.measure("calibration_error")
     gap = _gap(error.value, error.floor or 0.0, len(card.curve[0]))
+    inner, outer = card["coverage_50"], card["coverage_90"]
     # Of each: its p-value in units of that of the first, and whether its size matters.
     tests: dict[str | int, tuple[float, bool]] = {
-        90: (_tail(90, card["coverage_90"], card.n), _matters(90, card["coverage_90"])),
-        50: (
-            3 * _tail(50, card["coverage_50"], card.n),
-            _matters(50, card["coverage_50"]),
-        ),
+        90: (_tail(90, outer, card.n), _matters(90, outer)),
+        50: (3 * _tail(50, inner, card.n), _matters(50, inner)),
         "lean": (6 * float(norm.sf(abs(lean))), abs(lean) * unit > _MATERIAL_GAP),
         "gap": (3 * (error.p_value or 0.0), gap > _MATERIAL_GAP),
     }
@@ -282,14 +262,7 @@ def coverage_sentence(
 ) -> str:
     """Say how many targets the 90 % intervals covered, and how many they should.
 
-    Parameters
-    ----------
-    card
-        Of ``evaluate``.
-    whose
-        Begins the sentence.
-    which
-        What one of the rows is called.
+    ``whose`` begins the sentence, and one of the rows is called ``which``.
     """
     value, expected = card["coverage_90"], span(*coverage_range(0.9, card.n))
     if card.grid is not None:
@@ -304,21 +277,11 @@ def verdict_words(card: "Scorecard") -> str:
     """Say in a sentence or two whether the intervals can be trusted."""
     found = diagnose(card)
     if found.everywhere:
-        what = _FAULTS[found.status](card, found)
-        if not found.sure:
-            words = (
-                f"Perhaps {what}. But up to {percent(found.chance)} of perfectly "
-                "calibrated models look as bad as this by chance."
-            )
-        else:
-            words = f"{what[0].upper()}{what[1:]}."
-            if found.status == "narrow" and 90 in found.off:
-                words += " Do not rely on them as they are."
+        words = _fault_sentence(card, found)
     elif found.status == "uneven" and found.group is not None:  # it has one
         words = (
             f"Over all rows there is no {'material ' if found.seen else ''}fault, but "
-            f"where {place_words(found.group)}, "
-            f"{fault_words(found.group.group)}."
+            f"where {place_words(found.group)}, {fault_words(found.group.group)}."
         )
     elif found.status == "few":
         words = (
@@ -326,14 +289,14 @@ def verdict_words(card: "Scorecard") -> str:
             "from bad ones."
         )
     elif found.seen:
-        gaps = [
+        outer, inner = (
             f"{100 * abs(card[f'coverage_{level}'] - level / 100):.1f}"
             for level in (90, 50)
-        ]
+        )
         words = (
             "The intervals can be trusted: there is a significant fault, but it is "
             "too small to change a decision (the 90 % coverage is off by "
-            f"{gaps[0]} points, the 50 % coverage by {gaps[1]})."
+            f"{outer} points, the 50 % coverage by {inner})."
         )
     else:
         words = "No sign of a fault: the intervals can be trusted as they are."
@@ -345,29 +308,25 @@ def verdict_words(card: "Scorecard") -> str:
     return words
 
 
-def _narrow(card: "Scorecard", found: Diagnosis) -> str:
-    if 90 not in found.off:
-        return _only_50(card, "narrow")
-    return (
-        f"{_which(found)} are too narrow: targets fall outside more often than "
-        "they should"
-    )
+def _fault_sentence(card: "Scorecard", found: Diagnosis) -> str:
+    what = _FAULTS[found.status](card, found)
+    if not found.sure:
+        return (
+            f"Perhaps {what}. But up to {percent(found.chance)} of perfectly "
+            "calibrated models look as bad as this by chance."
+        )
+    words = f"{what[0].upper()}{what[1:]}."
+    if found.status == "narrow" and 90 in found.off:
+        words += " Do not rely on them as they are."
+    return words
 
 
-def _wide(card: "Scorecard", found: Diagnosis) -> str:
-    if 90 not in found.off:
-        return _only_50(card, "wide")
-    return (
-        f"{_which(found)} are too wide: they are safe, but less informative "
-        "than they could be"
-    )
-
-
-def _which(found: Diagnosis) -> str:
-    return "the 50 % and 90 % intervals" if len(found.off) > 1 else "the 90 % intervals"
-
-
-def _only_50(card: "Scorecard", how: str) -> str:
+def _of_widths(card: "Scorecard", found: Diagnosis) -> str:
+    """Too narrow or too wide."""
+    how = found.status
+    if 90 in found.off:
+        which = "50 % and 90 % intervals" if len(found.off) > 1 else "90 % intervals"
+        return f"the {which} are too {how}: {_MEANING[how]}"
     words = f"the 50 % intervals are too {how}: they {_covered(card, 50)}"
     low, high = coverage_range(0.9, card.n)
     if low <= card["coverage_90"] <= high or not _matters(90, card["coverage_90"]):
@@ -411,9 +370,13 @@ def _misshapen(card: "Scorecard", found: Diagnosis) -> str:
     )
 
 
+_MEANING = {
+    "narrow": "targets fall outside more often than they should",
+    "wide": "they are safe, but less informative than they could be",
+}
 _FAULTS = {
-    "narrow": _narrow,
-    "wide": _wide,
+    "narrow": _of_widths,
+    "wide": _of_widths,
     "shifted": _shifted,
     "misshapen": _misshapen,
 }

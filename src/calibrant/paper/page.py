@@ -28,7 +28,7 @@ from calibrant.paper.results import (
     settings,
 )
 from calibrant.paper.tables import Grid
-from calibrant.report._html import (
+from calibrant.report.html import (
     TEMPLATES,
     environment,
     json_text,

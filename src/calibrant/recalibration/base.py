@@ -14,7 +14,6 @@ from calibrant._checks import (
     UnsupportedError,
     as_pit,
     as_target,
-    check_positive,
     pit_from_cdf,
 )
 from calibrant.contracts import PitValues, UnitMap
@@ -140,7 +139,9 @@ class MapRecalibrator(BaseRecalibrator, ABC):
     def _restore(self, state: Mapping[str, Any]) -> None:
         parts = {name: _float64(state[name]) for name in self._map_state}
         self._learned = self._map_type(**parts)
-        self._spread = check_positive(float(state.get("spread", 1)), name="spread")
+        self._spread = float(state.get("spread", 1))
+        if not 0 < self._spread <= _SPREADS[-1]:
+            raise InputError(f"its spread must be above 0 and at most {_SPREADS[-1]:g}")
 
     def __repr__(self) -> str:
         state = "unfitted" if self._learned is None else "fitted"

@@ -101,18 +101,15 @@ class ConformalInterval(BaseRecalibrator):
         return dict(zip(("used", "coverages", "bounds"), self._fitted, strict=True))
 
     def _restore(self, state: Mapping[str, Any]) -> None:
-        used = state["used"]
-        coverages, bounds = (
-            [float(value) for value in state[name]] for name in ("coverages", "bounds")
-        )
-        ends = [0.0, *coverages, 1.0]
+        used, coverages = state["used"], [float(part) for part in state["coverages"]]
+        bounds = [float(part) for part in state["bounds"]]
+        levels = [0.0, *coverages, 1.0]
+        distances = used == "quantile" or bounds == sorted(map(abs, bounds))
         if (
             used not in _SCORES[1:]
-            or not coverages
-            or len(coverages) != len(bounds)
-            or not all(low < high for low, high in pairwise(ends))
-            or not all(map(math.isfinite, bounds))
-            or (used != "quantile" and bounds != sorted(map(abs, bounds)))
+            or not 0 < len(coverages) == len(bounds)
+            or not all(low < high for low, high in pairwise(levels))
+            or not (distances and all(map(math.isfinite, bounds)))
         ):
             raise InputError(
                 "coverages must ascend between 0 and 1 and have one finite bound each"

@@ -199,11 +199,10 @@ class BetaMap(_LogOddsMap):
 
 
 class LogOddsSpline(_LogOddsMap):
-    r"""The map :math:`\operatorname{logit} R(u) = T(\operatorname{logit} u)`.
+    """A spline of log odds through ``heights`` at ``places`` with ``slopes``, ``(m,)``.
 
-    Between knots :math:`T` is the rational quadratic of Gregory and Delbourgo, which
-    has an inverse in closed form; beyond the outer knots it is linear. ``places`` of
-    the knots, ``heights`` and ``slopes`` there have shape ``(m,)``, float64.
+    Between knots it is the rational quadratic of Gregory and Delbourgo, which has an
+    inverse in closed form; beyond the outer knots it is linear. All are float64.
     """
 
     def __init__(self, places: Tensor, heights: Tensor, slopes: Tensor) -> None:

@@ -5,7 +5,14 @@ from typing import Any
 
 from calibrant._version import __version__
 from calibrant.metrics.verdict import diagnose
-from calibrant.report._html import (
+from calibrant.report.charts import (
+    MOST_COLUMNS,
+    chart_data,
+    drawn_rows,
+    ranked_columns,
+)
+from calibrant.report.contents import OwnReport
+from calibrant.report.html import (
     TEMPLATES,
     environment,
     json_text,
@@ -13,18 +20,8 @@ from calibrant.report._html import (
     read_parts,
     write_text,
 )
-from calibrant.report.advice import advice
-from calibrant.report.charts import (
-    MOST_COLUMNS,
-    chart_data,
-    curve_table,
-    group_lines,
-    histogram_table,
-    ranked_columns,
-    row_table,
-)
-from calibrant.report.contents import OwnReport
-from calibrant.report.diagnosis import (
+from calibrant.report.words import (
+    advice,
     headline,
     measure_sections,
     shape_words,
@@ -32,7 +29,7 @@ from calibrant.report.diagnosis import (
     tiles,
     worst_words,
 )
-from calibrant.text import block, name, tight
+from calibrant.text import block, name, number, p_text, percent, span, tight
 
 __all__ = ["own_page", "write_own_page"]
 
@@ -101,79 +98,47 @@ def write_own_page(path: Path, contents: OwnReport) -> Path:
 
 
 def own_page(contents: OwnReport) -> str:
-    """Return the text of the page; see :func:`write_own_page`.
-
-    Parameters
-    ----------
-    contents
-        What it shows.
-    """
+    """Return the text of the page; see :func:`write_own_page`."""
     filler = environment(TEMPLATES)
-    filler.filters["tight"] = tight
+    for function in (block, name, number, p_text, percent, tight):
+        filler.filters[function.__name__] = function
+    filler.filters["span"] = lambda ends: span(*ends)
     card, before = contents.card, contents.before
     columns = ranked_columns(card)
     charts = chart_data(contents, columns[:MOST_COLUMNS])
-    lines = group_lines(columns)
-    everywhere = diagnose(card).everywhere
+    groups = [(column.name, group) for column in columns for group in column.groups]
+    groups.sort(key=lambda pair: -pair[1].calibration_error / pair[1].floor)
+    rows, parts = drawn_rows(contents.predictions)
+    cells, is_outside = zip(*parts.values(), strict=True), charts["rows"]["outside"]
     return filler.get_template("own.html").render(
         title=f"{name(contents.target)} in {name(contents.source)}: report",
         version=__version__,
         sections=_SECTIONS,
         charting=True,
+        contents=contents,
         kind=_KINDS[contents.kind],
-        source=name(contents.source),
-        target=name(contents.target),
-        unseen=name(contents.unseen, longest=600),
         rows=card.n,
         compared=before is not None,
         headline=headline(contents),
         status=status_view(contents),
         tiles=tiles(contents),
         advice=advice(card, kind=contents.kind, before=before),
-        curve_table=curve_table(charts["curve"]),
-        histogram_table=histogram_table(charts["histogram"]),
+        charts=charts,
         shape=shape_words(card, charts["histogram"]),
-        drawn=len(charts["rows"]["row"]),
-        outside=sum(charts["rows"]["outside"]),
-        row_table=row_table(contents.predictions),
-        worst=card.worst and worst_words(card.worst, everywhere=everywhere),
-        group_columns=charts["columns"],
+        outside=sum(is_outside),
+        drawn=sorted(zip(rows, cells, is_outside, strict=True)),
+        worst=card.worst
+        and worst_words(card.worst, everywhere=diagnose(card).everywhere),
         all_columns=len(columns),
-        all_groups=len(lines),
-        first_groups=lines[:_FIRST_GROUPS],
-        more_groups=lines[_FIRST_GROUPS:_MOST_GROUPS],
+        all_groups=len(groups),
+        first_groups=groups[:_FIRST_GROUPS],
+        more_groups=groups[_FIRST_GROUPS:_MOST_GROUPS],
         numbers=measure_sections(card, before),
-        has_training=bool(charts["training"]),
-        **_made(contents),
+        settings={
+            key: block(text) for key, text in contents.settings.items() if text.strip()
+        },
         **_code(json_text(charts)),
     )
-
-
-def _made(contents: OwnReport) -> dict[str, Any]:
-    """Columns, notes, and what reproduces the numbers."""
-    texts = {
-        name(key): block(text)
-        for key, text in contents.settings.items()
-        if text.strip()
-    }
-    command = [key for key in texts if key.lower() == "command"]
-    others = [(key, text) for key, text in texts.items() if key not in command]
-    columns = [
-        {
-            "name": name(line.name),
-            "kind": name(line.kind),
-            "used": "yes" if line.used else "no",
-            "done": name(line.done, longest=400),
-        }
-        for line in contents.columns
-    ]
-    return {
-        "columns": columns,
-        "notes": [name(note, longest=600) for note in contents.notes],
-        "command": "\n".join(texts[key] for key in command),
-        "facts": [(key, text) for key, text in others if "\n" not in text],
-        "blocks": [(key, text) for key, text in others if "\n" in text],
-    }
 
 
 def _code(data: str) -> dict[str, Any]:

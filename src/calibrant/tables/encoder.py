@@ -1,7 +1,7 @@
 """Rows of a table as a matrix of numbers, by what the training rows taught."""
 
+import itertools
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
@@ -31,7 +31,7 @@ from calibrant.tables.parse import (
     read_numbers,
     read_target,
 )
-from calibrant.tables.wording import amount, close_names, listed, one_line, shown
+from calibrant.tables.wording import check_columns, one_line, shown
 
 __all__ = ["TableEncoder"]
 
@@ -82,11 +82,10 @@ class TableEncoder:
         names = [name for column in self.columns for name in column.features]
         taken, unique = set(names), dict[str, None]()
         for name in names:
-            free, number = name, 2
             # Only if a header holds a name that is made here, too.
-            while free in unique or (free != name and free in taken):
-                free, number = f"{name} ({number})", number + 1
-            unique[free] = None
+            others = (f"{name} ({number})" for number in itertools.count(2))
+            free = (other for other in others if other not in taken | unique.keys())
+            unique[next(free) if name in unique else name] = None
         return tuple(unique)
 
     @cached_property
@@ -180,7 +179,7 @@ class TableEncoder:
             Whether a cell that does not fit its column is an error; else it counts as
             missing unless most of the column is such.
         """
-        self._check_columns(data.schema.names, name=name)
+        check_columns(self.needed, data.schema.names, name=name)
         findings = Findings() if findings is None else findings
         used = np.ones(data.num_rows, dtype=np.bool_) if used is None else used
         outside = np.zeros(data.num_rows, dtype=np.bool_)
@@ -273,23 +272,6 @@ class TableEncoder:
             return replace(style, missing=missing)
         marks = {"decimal": own.decimal, "thousands": own.thousands, "unit": own.unit}
         return replace(style, missing=missing, **marks)
-
-    def _check_columns(self, names: Sequence[str], *, name: str) -> None:
-        counts = Counter(names)
-        absent = [column for column in self.needed if column not in counts]
-        if absent:
-            near = close_names(absent[0], [n for n in counts if n != self.target], 1)
-            hint = f" (did you mean {shown(near[0])}?)" if near else ""
-            raise InputError(
-                f"{name} must have the columns that the model was trained with, and "
-                f"{amount(len(absent), 'column')} of them missing: {listed(absent)}"
-                f"{hint}."
-            )
-        double = [column for column in self.needed if counts[column] > 1]
-        if double:
-            raise InputError(
-                f"{name} must have each column once, got twice: {listed(double)}."
-            )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain JSON, for :meth:`from_dict`."""

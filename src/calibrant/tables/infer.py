@@ -37,7 +37,8 @@ from calibrant.tables.parse import (
     parse_numbers,
     read_numbers,
 )
-from calibrant.tables.wording import amount, percent, shown, written
+from calibrant.tables.wording import amount, shown, written
+from calibrant.text import percent
 
 #: Whole numbers from here on are not all different as floats.
 EXACT = 2.0**53
@@ -178,7 +179,7 @@ def _text(sample: Sample, roles: Roles) -> Column:
             if 2 * parsed.good_count >= given:
                 return sample.left_out(
                     "text",
-                    f"{percent(parsed.good_count, given)} {noun}, the rest text such "
+                    f"{percent(parsed.good_count / given)} {noun}, the rest text such "
                     f"as {sample.first_bad(parsed)}: clean it, or --drop it",
                 )
         if 2 * different > given:
@@ -266,7 +267,7 @@ def _values(
     missing = len(parsed.values) - values.size - bad
     gaps = [f"{missing:,} missing"] * (missing > 0)
     if bad:
-        share = percent(bad, bad + values.size)
+        share = percent(bad / (bad + values.size))
         first = sample.first_bad(parsed)
         gaps.insert(0, f"{amount(bad, 'bad cell')} ({share}, first {first})")
     if gaps:

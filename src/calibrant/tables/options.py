@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calibrant.errors import InputError
-from calibrant.tables.wording import close_names, listed, shown
+from calibrant.tables.wording import check_columns, listed, shown
 
 __all__ = ["MISSING", "Roles", "Style", "check_roles"]
 
@@ -134,18 +134,12 @@ def check_roles(
     roles: Roles, *, columns: Sequence[str], target: str, name: str
 ) -> None:
     """Refuse names that are no columns of the file, and roles that clash."""
-    named = [("target", target), ("time", roles.time), ("group", roles.group)]
-    named += [("drop", column) for column in roles.drop]
-    named += [("categorical", column) for column in roles.categorical]
-    for role, column in named:
-        if column is not None and column not in columns:
-            near = close_names(column, columns, 1)
-            hint = f" (did you mean {shown(near[0])}?)" if near else ""
-            raise InputError(
-                f"{name} has no column {shown(column)} ({role}){hint}; its columns are "
-                f"{listed(columns)}."
-            )
-        if role != "target" and column == target:
+    named = {"drop": roles.drop, "categorical": roles.categorical}
+    named["time"] = () if roles.time is None else (roles.time,)
+    named["group"] = () if roles.group is None else (roles.group,)
+    for role, names in named.items():
+        check_columns(names, columns, name=name)
+        if target in names:
             raise InputError(
                 f"{shown(target)} is the target and cannot be named for {role}, too. "
                 "Name another column."

@@ -20,7 +20,14 @@ import pyarrow.parquet
 
 from calibrant.errors import InputError
 from calibrant.tables.options import Style
-from calibrant.tables.wording import close_names, listed, one_line, shortened, shown
+from calibrant.tables.wording import (
+    check_columns,
+    close_names,
+    listed,
+    one_line,
+    shortened,
+    shown,
+)
 
 __all__ = [
     "PARQUET",
@@ -207,6 +214,11 @@ class Batch:
     share: float
 
 
+#: Yields batches of at most so many rows of the columns at these places, and the share
+#: of the table that was read so far if only the reader knows it.
+_Parts = Callable[[list[int], int], Iterator[tuple[pa.RecordBatch, float | None]]]
+
+
 class Source:
     """One table, read as often as one likes.
 
@@ -233,34 +245,24 @@ class Source:
     3 [1.0]
     """
 
-    schema: pa.Schema
-
-    def __init__(self, name: str, style: Style, path: Path | None = None) -> None:
-        self.name, self.path, self.style = name, path, style
-        self.columns: tuple[str, ...] = ()
-        self.rows: int | None = None
-
-    def _parts(
-        self, places: list[int], rows: int
-    ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        """Yield batches of at most ``rows`` rows, and the share read so far."""
-        raise NotImplementedError
+    def __init__(
+        self,
+        name: str,
+        style: Style,
+        schema: pa.Schema,
+        parts: _Parts,
+        rows: int | None = None,
+        path: Path | None = None,
+    ) -> None:
+        self.name, self.rows, self.path = name, rows, path
+        self.style = style.found(delimiter=None, decimal=".")
+        self.columns = _checked_names(schema.names, name)
+        self.schema = pa.schema(list(zip(self.columns, schema.types, strict=True)))
+        self._parts = parts
 
     def check_columns(self, columns: Sequence[str]) -> None:
         """Refuse names that are no columns, and say which may have been meant."""
-        lost = [column for column in columns if column not in set(self.columns)]
-        if not lost:
-            return
-        noun = "are no columns" if len(lost) > 1 else "is no column"
-        near = [close_names(column, self.columns, 1) for column in lost[:3]]
-        hint = f"There are {listed(self.columns)}."
-        if any(near):
-            hint = (
-                f"Did you mean {listed([found for found, *_ in filter(None, near)])}?"
-            )
-        elif len(self.columns) == 1:
-            hint += " Is the delimiter right?"
-        raise InputError(f"{self.name}: there {noun} {listed(lost, 4)}. {hint}")
+        check_columns(columns, self.columns, name=self.name)
 
     def batches(
         self, columns: Sequence[str] | None = None, *, rows: int = ROWS
@@ -293,10 +295,13 @@ class Source:
         # Without any column nobody could count the rows.
         places = [known[name] for name in dict.fromkeys(names)] or [0]
         first = 1
-        for data, share in self._parts(places, rows):
-            if data.num_rows:
+        for part, share in self._parts(places, rows):
+            if part.num_rows:
+                data = part.rename_columns([self.columns[place] for place in places])
+                done = (first - 1 + part.num_rows) / max(self.rows or 1, 1)
+                share = min(done, 1.0) if share is None else share
                 yield Batch(data.select(names), first, share)
-                first += data.num_rows
+                first += part.num_rows
         self.rows = first - 1
 
 
@@ -330,7 +335,7 @@ class _TextSource(Source):
     def __init__(
         self, path: Path, name: str, style: Style, expect: Sequence[str]
     ) -> None:
-        super().__init__(name, style, path)
+        self.name, self.path = name, path
         with self._opened() as (raw, stream):
             head = stream.read(BLOCK)
             if ending(path)[1] and stream is raw:
@@ -363,12 +368,13 @@ class _TextSource(Source):
                 f"{shown(text[above:])}. Check its quotes, and that the file has lines."
             )
         _check_header(names, name, expect)
-        self.columns = _checked_names(names, name)
-        self.schema = pa.schema([(column, pa.string()) for column in self.columns])
         below = above + lines.tell()
         self._start = len(text[:below].encode("utf-8", "surrogateescape"))
         decimal = _decimal(text[below:], delimiter, style)
-        self.style = style.found(delimiter=delimiter, decimal=decimal)
+        style = style.found(delimiter=delimiter, decimal=decimal)
+        columns = _checked_names(names, name)
+        schema = pa.schema([(column, pa.string()) for column in columns])
+        super().__init__(name, style, schema, self._read_text, path=path)
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[tuple[pa.NativeFile, pa.NativeFile]]:
@@ -385,11 +391,10 @@ class _TextSource(Source):
                 f"{self.name}: the gzip file is cut off or damaged. Download it again."
             ) from error
 
-    def _parts(
+    def _read_text(
         self, places: list[int], rows: int
     ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        names, count, unpacked = [self.columns[place] for place in places], 0, 0
-        self._doubt = False
+        count, unpacked, self._doubt = 0, 0, False
         with self._opened() as (raw, stream):
             stream.read(self._start)
             size = max(raw.size(), 1)
@@ -407,7 +412,8 @@ class _TextSource(Source):
                             "its size, and this one becomes more. If you trust it, "
                             "unpack it yourself (gunzip) and give the unpacked file."
                         )
-                    tidy, share = pa.record_batch(cells, names), raw.tell() / size
+                    tidy = pa.record_batch(cells, block.schema)
+                    share = raw.tell() / size
                     for start in range(0, block.num_rows, rows):
                         yield tidy.slice(start, rows), share
             except pa.ArrowInvalid as error:
@@ -569,33 +575,7 @@ def _decimal(text: str, delimiter: str, style: Style) -> str:
 # Typed tables -----------------------------------------------------------------------
 
 
-class _TypedSource(Source):
-    """A table that knows its types: a Parquet file, or one in memory."""
-
-    def __init__(
-        self,
-        name: str,
-        style: Style,
-        schema: pa.Schema,
-        rows: int,
-        batches: Callable[[list[int], int], Iterator[pa.RecordBatch]],
-        path: Path | None = None,
-    ) -> None:
-        super().__init__(name, style.found(delimiter=None, decimal="."), path)
-        self.columns = _checked_names(schema.names, name)
-        self.schema = pa.schema(list(zip(self.columns, schema.types, strict=True)))
-        self.rows, self._batches = rows, batches
-
-    def _parts(
-        self, places: list[int], rows: int
-    ) -> Iterator[tuple[pa.RecordBatch, float]]:
-        names, count = [self.columns[place] for place in places], 0
-        for batch in self._batches(places, rows):
-            count += batch.num_rows
-            yield batch.rename_columns(names), min(count / max(self.rows or 0, 1), 1.0)
-
-
-def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
+def _parquet(path: Path, name: str, style: Style) -> Source:
     @contextlib.contextmanager
     def opened() -> Iterator[pyarrow.parquet.ParquetFile]:
         """Open the file; whatever untrusted bytes lead to is one line."""
@@ -614,24 +594,24 @@ def _parquet(path: Path, name: str, style: Style) -> _TypedSource:
                 f"({one_line(error, 120)}). Write or download it again."
             ) from error
 
-    def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
+    def parts(places: list[int], rows: int) -> Iterator[tuple[pa.RecordBatch, None]]:
         wanted = [schema.names[place] for place in places]
         with opened() as file:
             for batch in file.iter_batches(
                 min(rows, most), columns=wanted, use_threads=False
             ):
                 batch.validate(full=True)  # text may be no UTF-8
-                yield batch.select(wanted)
+                yield batch.select(wanted), None
 
     with opened() as file:
         about, schema = file.metadata, file.schema_arrow
         groups = [about.row_group(place) for place in range(about.num_row_groups)]
     size = sum(group.total_byte_size for group in groups)
     most = max(MOST_BYTES * about.num_rows // max(size, 1), 1)
-    return _TypedSource(name, style, schema, about.num_rows, batches, path)
+    return Source(name, style, schema, parts, about.num_rows, path)
 
 
-def _in_memory(table: Any, name: str, style: Style) -> _TypedSource:  # noqa: ANN401
+def _in_memory(table: Any, name: str, style: Style) -> Source:  # noqa: ANN401
     if isinstance(table, Mapping):
         keys, columns = list(table), list(table.values())
     elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
@@ -653,10 +633,11 @@ def _in_memory(table: Any, name: str, style: Style) -> _TypedSource:  # noqa: AN
     with _as_table(name):  # columns may be of different lengths
         whole = pa.table(arrays, names=names)
 
-    def batches(places: list[int], rows: int) -> Iterator[pa.RecordBatch]:
-        yield from whole.select(places).to_batches(max_chunksize=rows)
+    def parts(places: list[int], rows: int) -> Iterator[tuple[pa.RecordBatch, None]]:
+        for batch in whole.select(places).to_batches(max_chunksize=rows):
+            yield batch, None
 
-    return _TypedSource(name, style, whole.schema, whole.num_rows, batches)
+    return Source(name, style, whole.schema, parts, whole.num_rows)
 
 
 @contextlib.contextmanager

@@ -6,31 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from calibrant.errors import InputError
 from calibrant.text import counted as amount
 
 __all__ = [
     "amount",
+    "check_columns",
     "close_names",
     "listed",
     "moment",
     "one_line",
-    "percent",
     "shortened",
     "shown",
     "written",
 ]
-
-
-def percent(part: int, whole: int) -> str:
-    """Return a share as whole percent, but never a false 0 or 100.
-
-    >>> percent(5, 100), percent(1, 1000), percent(999, 1000)
-    ('5 %', '<1 %', '>99 %')
-    """
-    share = 100 * part / max(whole, 1)
-    if 0 < share < 1:
-        return "<1 %"
-    return ">99 %" if 99 < share < 100 else f"{share:.0f} %"
 
 
 def written(value: float) -> str:
@@ -91,3 +80,18 @@ def close_names(wanted: str, names: Sequence[str], most: int = 3) -> list[str]:
     key = wanted.strip().casefold()[:200]
     found = difflib.get_close_matches(key, list(folded), n=most, cutoff=0.7)
     return [folded[fold] for fold in found]
+
+
+def check_columns(wanted: Sequence[str], known: Sequence[str], *, name: str) -> None:
+    """Refuse names that are no columns of a file, and say which may be meant."""
+    lost = [column for column in wanted if column not in set(known)]
+    if not lost:
+        return
+    noun = "are no columns" if len(lost) > 1 else "is no column"
+    near = [found for column in lost[:3] for found in close_names(column, known, 1)]
+    hint = f"There are {listed(known)}."
+    if near:
+        hint = f"Did you mean {listed(near)}?"
+    elif len(known) == 1:
+        hint += " Is the delimiter right?"
+    raise InputError(f"{name}: there {noun} {listed(lost, 4)}. {hint}")

@@ -120,11 +120,6 @@ class TableWriter:
 
     def _begin(self, schema: pa.Schema) -> None:
         """Write the header once there is a schema."""
-        if self._stream is None:
-            raise InputError(
-                f"{self._name}: write inside of a with block, as in "
-                "'with TableWriter(path) as writer'."
-            )
         if self._sink is not None:
             return
         self._schema = schema if self._schema is None else self._schema

@@ -39,8 +39,7 @@ class TrainingData:
     --------
     >>> x, y = torch.zeros(6, 3), torch.zeros(2, 6)
     >>> rows = [torch.arange(4), torch.arange(3, 6)]
-    >>> data = TrainingData(x=x, y=y, rows=rows)
-    >>> data.order(torch.Generator()).shape
+    >>> TrainingData(x=x, y=y, rows=rows).order(torch.Generator()).shape
     torch.Size([2, 4])
     """
 

@@ -138,14 +138,11 @@ def train(
 
 
 def _shown(state: EpochState) -> str:
-    """Numbers of an epoch for the progress bar."""
     numbers = f"loss {state.loss:.3f}  regularizer {state.regularizer:.4f}"
-    if state.held_out_calibration_error is None:
+    score, error = state.held_out_score, state.held_out_calibration_error
+    if error is None:
         return numbers
-    return (
-        f"{numbers}  held out: score {state.held_out_score:.3f}, calibration error "
-        f"{state.held_out_calibration_error:.4f}"
-    )
+    return f"{numbers}  held out: score {score:.3f}, calibration error {error:.4f}"
 
 
 class Trainer:
@@ -490,7 +487,6 @@ class _BestWeights:
 
 
 def _regularizer(recipe: Recipe, team: Team | None) -> QuantileRegularizer:
-    """Return the regularizer of a recipe, without its strength."""
     options: dict[str, Any] = {
         "strength": 1.0,
         "sort": recipe.sort,
@@ -505,7 +501,6 @@ def _regularizer(recipe: Recipe, team: Team | None) -> QuantileRegularizer:
 
 
 def _strengths(recipe: Recipe, members: int) -> Tensor:
-    """Return the strength of each member, shape ``(members,)``."""
     values = torch.as_tensor(recipe.strength, dtype=torch.float64)
     if values.ndim and len(values) != members:
         raise InputError(

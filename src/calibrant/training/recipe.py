@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 
@@ -119,10 +120,11 @@ class Recipe:
     patience: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "patience"):
-            value = getattr(self, name)
-            whole = isinstance(value, Integral) and int(value) >= 1
-            if not whole and not (value is None and name == "patience"):
+        counts: dict[str, Any] = {"epochs": self.epochs, "batch_size": self.batch_size}
+        if self.patience is not None:
+            counts["patience"] = self.patience
+        for name, value in counts.items():
+            if not (isinstance(value, Integral) and value >= 1):
                 raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
         check_positive(self.learning_rate, name="learning_rate")
         if self.gradient_clip is not None:

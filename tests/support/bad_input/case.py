@@ -9,7 +9,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,11 +55,6 @@ class Case:
         Column of the table whose treatment is what is printed (with ``--json``).
     alike
         Whether the predictions in ``out.csv`` are those of the sound ``houses.csv``.
-    foreign
-        Whether part of the text comes from a library or from training, so that it may
-        differ between versions.
-    defect
-        What is still wrong; the test is expected to fail until it is not.
     """
 
     kind: str
@@ -70,21 +65,11 @@ class Case:
     makes: tuple[str, ...] = ()
     column: str | None = None
     alike: bool = False
-    foreign: bool = False
-    defect: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did.
-
-    Attributes
-    ----------
-    code
-        Exit code.
-    out, err
-        What it printed.
-    """
+    """Exit code of a command, and what it printed."""
 
     code: int
     out: str
@@ -93,9 +78,9 @@ class Outcome:
 
 def make_model(folder: Path) -> Path:
     """Train the small model that the cases use; its table is beside it."""
-    with _within(folder):
+    with contextlib.chdir(folder):
         Path("houses.csv").write_text(houses(), encoding="utf-8")
-        # Without a recalibrator, because laws without one are quick.
+        # Without a recalibrator, because models without one are quick.
         done = run_command(
             f"fit houses.csv --target price --drop id --recalibrator none {TINY}"
         )
@@ -116,7 +101,7 @@ def run_case(case: Case, model: Path, folder: Path) -> Outcome:
         else:
             place.write_bytes(content.encode() if isinstance(content, str) else content)
     before = _listing(folder)
-    with _within(folder):
+    with contextlib.chdir(folder):
         done = run_command(case.command)
     after = _listing(folder)
     made = {name.split("/")[0] for name in after.keys() - before.keys()}
@@ -160,9 +145,3 @@ def _listing(folder: Path) -> dict[str, str]:
         ).hexdigest()
         for path in sorted(folder.rglob("*"))
     }
-
-
-@contextlib.contextmanager
-def _within(folder: Path) -> Iterator[None]:
-    with contextlib.chdir(folder):
-        yield

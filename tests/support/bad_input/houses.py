@@ -38,19 +38,8 @@ def houses(
 ) -> str:
     """Text of a CSV file of houses.
 
-    Parameters
-    ----------
-    changes
-        Cells to write instead, by row (from 1, or None for all rows) and column; a new
-        column is put behind the others.
-    rows
-        How many.
-    columns
-        Which, in which order.
-    names
-        What columns are called in the header instead.
-    delimiter, end
-        Between cells, and at the end of each line.
+    ``changes`` are cells to write instead, by row (from 1, or None for all rows) and
+    column; a new column is put behind the others. ``names`` are for the header.
     """
     changes = changes or {}
     new = [name for _, name in changes if name not in columns]

@@ -20,28 +20,14 @@ _HEAD = "| what is bad | command | exit code | what is printed |\n|---|---|---|-
 
 
 def row(case: Case, text: str) -> str:
-    """Return the line of one case.
-
-    Parameters
-    ----------
-    case
-        The case.
-    text
-        What was printed.
-    """
+    """Return the line of one case, which printed this text."""
     said = "<br>".join(_code(line) for line in text.splitlines())
     shown = f"calibrant {case.command}"
     return f"| {case.kind} | {_code(shown)} | {case.code} | {said or 'nothing'} |"
 
 
 def page(groups: Mapping[str, Sequence[str]]) -> str:
-    """Return the whole page.
-
-    Parameters
-    ----------
-    groups
-        Lines of :func:`row`, by the heading that they stand under.
-    """
+    """Return the whole page of lines of :func:`row`, by their headings."""
     parts = [
         f"## {heading}\n\n{_HEAD}" + "".join(f"{line}\n" for line in lines)
         for heading, lines in groups.items()

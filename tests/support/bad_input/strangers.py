@@ -11,13 +11,12 @@ import numpy as np
 import torch
 from safetensors.torch import load, save
 
-from bad_input.case import Case
-from bad_input.houses import houses
 from calibrant import CalibratedRegressor
 
 __all__ = ["STRANGERS", "forged"]
 
 Edit = Callable[[Any], None]
+Make = Callable[[Path], None]
 
 
 def _copied(path: Path) -> Path:
@@ -25,7 +24,7 @@ def _copied(path: Path) -> Path:
     return path
 
 
-def forged(edit: Edit) -> Callable[[Path], None]:
+def forged(edit: Edit) -> Make:
     """A model whose description was changed by one who knows of checksums."""
 
     def make(path: Path) -> None:
@@ -54,7 +53,7 @@ def _content(folder: Path) -> Any:
     return json.loads((folder / "model.json").read_text(encoding="utf-8"))
 
 
-def _forged_arrays(edit: Edit) -> Callable[[Path], None]:
+def _forged_arrays(edit: Edit) -> Make:
     """A model whose arrays were changed, with right checksums."""
 
     def make(path: Path) -> None:
@@ -65,7 +64,7 @@ def _forged_arrays(edit: Edit) -> Callable[[Path], None]:
     return make
 
 
-def _forged_bytes(packed: bytes) -> Callable[[Path], None]:
+def _forged_bytes(packed: bytes) -> Make:
     """A model whose file of arrays is these bytes, with right checksums."""
 
     def make(path: Path) -> None:
@@ -80,7 +79,7 @@ def _edited_text(path: Path) -> None:
     manifest.write_text(text.replace('"price"', '"prize"'), encoding="utf-8")
 
 
-def _cut(name: str) -> Callable[[Path], None]:
+def _cut(name: str) -> Make:
     def make(path: Path) -> None:
         place = _copied(path) / name
         place.write_bytes(place.read_bytes()[:50])
@@ -88,7 +87,7 @@ def _cut(name: str) -> Callable[[Path], None]:
     return make
 
 
-def _without(name: str) -> Callable[[Path], None]:
+def _without(name: str) -> Make:
     def make(path: Path) -> None:
         (_copied(path) / name).unlink()
 
@@ -147,219 +146,77 @@ def _header(text: str) -> bytes:
 _HUGE = '{"x":{"dtype":"F64","shape":[99999999999,99999999999],"data_offsets":[0,8]}}'
 
 
-def _case(
-    kind: str,
-    make: Callable[[Path], None],
-    says: str,
-    command: str = "predict stranger one.csv -o out.csv",
-    code: int = 2,
-    foreign: bool = False,
-    defect: str = "",
-) -> Case:
-    return Case(
-        kind=kind,
-        command=command,
-        files={"stranger": make, "one.csv": houses(rows=1)},
-        says=says,
-        code=code,
-        foreign=foreign,
-        defect=defect,
-    )
-
-
-_INFO = "info stranger"
 _D, _R, _E = "description", "regressor", "encoder"
 _COLUMN = "networks.0.stack.encoding.column"
-STRANGERS = (
-    Case(kind="a model that is not there", command="info models", says="no folder"),
-    Case(kind="a file for a model", command="info houses.csv", says="is a file"),
-    Case(
-        kind="a folder that is no model",
-        command="info mine",
-        files={"mine/a.txt": ""},
-        says="model.json",
+#: How to make each model, by kind.
+STRANGERS: dict[str, Make] = {
+    "a model without its arrays": _without("arrays.safetensors"),
+    "a model without its description": _without("model.json"),
+    "arrays that were cut short": _cut("arrays.safetensors"),
+    "a description that was cut short": _cut("model.json"),
+    "a bit that was flipped in the arrays": _flipped,
+    "a description that was edited": _edited_text,
+    "a model of another kind": _other_kind,
+    "a model of a newer calibrant": forged(_newer),
+    "forged: a target that is no text": forged(_set(_D, "target", to=5)),
+    "forged: a target that is a path": forged(
+        _set(_D, "target", to="../../etc/passwd")
     ),
-    _case(
-        "a model without its arrays", _without("arrays.safetensors"), "missing", _INFO
+    "forged: no columns": forged(_set(_D, _E, "columns", to=[])),
+    "forged: columns that are no list": forged(_set(_D, _E, "columns", to="x")),
+    "forged: a column called as a path": forged(
+        _set(_D, _E, "columns", 1, "name", to="../../etc/passwd")
     ),
-    _case("a model without its description", _without("model.json"), "missing", _INFO),
-    _case(
-        "arrays that were cut short",
-        _cut("arrays.safetensors"),
-        "truncated",
-        _INFO,
-        foreign=True,
+    "forged: a column of a kind that is not there": forged(
+        _set(_D, _E, "columns", 1, "kind", to="__import__('os')")
     ),
-    _case(
-        "a description that was cut short",
-        _cut("model.json"),
-        "cannot be read as JSON",
-        _INFO,
-        foreign=True,
+    "forged: no encoder": forged(lambda c: c[_D].pop(_E)),
+    "forged: about that is no mapping": forged(_set(_D, "about", to=[1])),
+    "forged: a scorecard without its numbers": forged(
+        _set(_D, "about", "scorecard", to={"rows": "x"})
     ),
-    _case("a bit that was flipped in the arrays", _flipped, "checksum"),
-    _case("a description that was edited", _edited_text, "checksum", _INFO),
-    _case("a model of another kind", _other_kind, "TableModel", _INFO),
-    _case("a model of a newer calibrant", forged(_newer), "upgrade", _INFO),
-    _case(
-        "forged: a target that is no text",
-        forged(_set(_D, "target", to=5)),
-        "target",
-        _INFO,
+    "forged: about of other types": forged(
+        _set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})
     ),
-    _case(
-        "forged: a target that is a path",
-        forged(_set(_D, "target", to="../../etc/passwd")),
-        "",
-        _INFO,
-        code=0,
+    "forged: a million million features": forged(_set(_D, _R, "features", to=10**12)),
+    "forged: hidden layers of a million million units": forged(
+        _set(_D, _R, "parameters", "hidden", to=[10**12])
     ),
-    _case(
-        "forged: no columns",
-        forged(_set(_D, _E, "columns", to=[])),
-        "damaged",
-        _INFO,
+    "forged: ten thousand members": forged(_set(_D, _R, "networks", to=10**4)),
+    "forged: a network that is not there": forged(
+        _set(_D, _R, "parameters", "network", to="os.system")
     ),
-    _case(
-        "forged: columns that are no list",
-        forged(_set(_D, _E, "columns", to="x")),
-        "damaged",
-        _INFO,
+    "forged: a parameter that is not there": forged(
+        _set(_D, _R, "parameters", "__class__", to="x")
     ),
-    _case(
-        "forged: a column called as a path",
-        forged(_set(_D, _E, "columns", 1, "name", to="../../etc/passwd")),
-        "../../etc/passwd",
+    "forged: a recalibrator that is not there": forged(
+        _set(_D, _R, "recalibrator", to='{"kind": "os.system"}')
     ),
-    _case(
-        "forged: a column of a kind that is not there",
-        forged(_set(_D, _E, "columns", 1, "kind", to="__import__('os')")),
-        "kind",
-        _INFO,
+    "forged: a number of members that is no whole one": forged(
+        _set(_D, _R, "networks", to=2.0)
     ),
-    _case("forged: no encoder", forged(lambda c: c[_D].pop(_E)), "encoder", _INFO),
-    _case(
-        "forged: about that is no mapping",
-        forged(_set(_D, "about", to=[1])),
-        "about",
-        _INFO,
+    "forged: a number of members that is true": forged(
+        _set(_D, _R, "networks", to=True)
     ),
-    _case(
-        "forged: a scorecard without its numbers",
-        forged(_set(_D, "about", "scorecard", to={"rows": "x"})),
-        "making",
-        _INFO,
+    "forged: a disagreement below 0": forged(_set(_D, _R, "disagreement", to=[-1.0])),
+    "forged: bounds that are false": forged(_set(_D, _R, "bounds", to=False)),
+    "forged: bounds that are texts": forged(_set(_D, _R, "bounds", to=["0", "1"])),
+    "forged: a scale of the inputs of 0": _forged_arrays(
+        lambda arrays: arrays["inputs.scale"].zero_()
     ),
-    _case(
-        "forged: about of other types",
-        forged(_set(_D, "about", to={"versions": 5, "settings": 5, "rows": "x"})),
-        "about",
-        _INFO,
+    "forged: a scale within the networks of 0": _forged_arrays(
+        lambda arrays: arrays["networks.0.stack.scale"].zero_()
     ),
-    _case(
-        "forged: a million million features",
-        forged(_set(_D, _R, "features", to=10**12)),
-        "of shape",
+    "forged: an encoding of features that are not there": _forged_arrays(
+        lambda arrays: arrays[_COLUMN].fill_(99)
     ),
-    _case(
-        "forged: hidden layers of a million million units",
-        forged(_set(_D, _R, "parameters", "hidden", to=[10**12])),
-        "weights",
+    "forged: an array called as a path": _forged_arrays(_renamed_array),
+    "forged: an array of another shape": _forged_arrays(_reshaped),
+    "forged: weights that are not numbers": _forged_arrays(_poisoned),
+    "forged: arrays of a huge shape": _forged_bytes(_header(_HUGE) + bytes(8)),
+    "forged: a header of arrays of a huge size": _forged_bytes(
+        (2**62).to_bytes(8, "little") + b"{}"
     ),
-    _case(
-        "forged: ten thousand members",
-        forged(_set(_D, _R, "networks", to=10**4)),
-        "of shape",
-    ),
-    _case(
-        "forged: a network that is not there",
-        forged(_set(_D, _R, "parameters", "network", to="os.system")),
-        "os.system",
-    ),
-    _case(
-        "forged: a parameter that is not there",
-        forged(_set(_D, _R, "parameters", "__class__", to="x")),
-        "as calibrant writes it",
-        foreign=True,
-    ),
-    _case(
-        "forged: a recalibrator that is not there",
-        forged(_set(_D, _R, "recalibrator", to='{"kind": "os.system"}')),
-        "recalibrator",
-    ),
-    _case(
-        "forged: a number of members that is no whole one",
-        forged(_set(_D, _R, "networks", to=2.0)),
-        "networks",
-    ),
-    _case(
-        "forged: a number of members that is true",
-        forged(_set(_D, _R, "networks", to=True)),
-        "networks",
-    ),
-    _case(
-        "forged: a disagreement below 0",
-        forged(_set(_D, _R, "disagreement", to=[-1.0])),
-        "disagreement",
-    ),
-    _case(
-        "forged: bounds that are false",
-        forged(_set(_D, _R, "bounds", to=False)),
-        "as calibrant writes it",
-        foreign=True,
-    ),
-    _case(
-        "forged: bounds that are texts",
-        forged(_set(_D, _R, "bounds", to=["0", "1"])),
-        "bounds",
-    ),
-    _case(
-        "forged: a scale of the inputs of 0",
-        _forged_arrays(lambda arrays: arrays["inputs.scale"].zero_()),
-        "above 0",
-    ),
-    _case(
-        "forged: a scale within the networks of 0",
-        _forged_arrays(lambda arrays: arrays["networks.0.stack.scale"].zero_()),
-        "no numbers",
-    ),
-    _case(
-        "forged: an encoding of features that are not there",
-        _forged_arrays(lambda arrays: arrays[_COLUMN].fill_(99)),
-        "features",
-    ),
-    _case(
-        "forged: an array called as a path",
-        _forged_arrays(_renamed_array),
-        "as calibrant writes it",
-    ),
-    _case(
-        "forged: an array of another shape",
-        _forged_arrays(_reshaped),
-        "inputs.center",
-    ),
-    _case(
-        "forged: weights that are not numbers",
-        _forged_arrays(_poisoned),
-        "finite",
-    ),
-    _case(
-        "forged: arrays of a huge shape",
-        _forged_bytes(_header(_HUGE) + bytes(8)),
-        "not a safetensors file",
-        foreign=True,
-    ),
-    _case(
-        "forged: a header of arrays of a huge size",
-        _forged_bytes((2**62).to_bytes(8, "little") + b"{}"),
-        "not a safetensors file",
-        foreign=True,
-    ),
-    _case(
-        "forged: a pickle instead of arrays",
-        _forged_bytes(b"\x80\x04cos\nsystem\n."),
-        "not a safetensors file",
-        foreign=True,
-    ),
-    _case("forged: nested ten thousand deep", _nested, "as JSON", _INFO, foreign=True),
-)
+    "forged: a pickle instead of arrays": _forged_bytes(b"\x80\x04cos\nsystem\n."),
+    "forged: nested ten thousand deep": _nested,
+}

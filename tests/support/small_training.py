@@ -1,9 +1,7 @@
 """Small problems for the training loop."""
 
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -20,12 +18,8 @@ def problem(members: int = 1, **options: Any) -> TrainingData:
     generator = seeded(11)
     x = torch.randn(64, 3, generator=generator)
     y = x[:, 0] + 0.5 * torch.randn(64, generator=generator)
-    everything = {
-        "x": x,
-        "y": y.repeat(members, 1),
-        "rows": [torch.arange(64)] * members,
-    }
-    return TrainingData(**{**everything, **options})
+    y, rows = y.repeat(members, 1), [torch.arange(64)] * members
+    return TrainingData(**{"x": x, "y": y, "rows": rows, **options})
 
 
 def ensemble(members: int = 1, **options: Any) -> DeepEnsemble:
@@ -36,29 +30,18 @@ def ensemble(members: int = 1, **options: Any) -> DeepEnsemble:
 def fit(
     network: torch.nn.Module,
     data: TrainingData,
+    *,
     seed: int = 0,
     callbacks: Any = (),
     judge: Any = None,
-    **recipe: Any,
+    **options: Any,
 ) -> History:
-    recipe = {"epochs": 5, "batch_size": 16, **recipe}
+    recipe = Recipe(**{"epochs": 5, "batch_size": 16, **options})
+    source = seeded(seed)
     return train(
-        network,
-        data,
-        Recipe(**recipe),
-        generator=seeded(seed),
-        callbacks=callbacks,
-        judge=judge,
+        network, data, recipe, generator=source, callbacks=callbacks, judge=judge
     )
 
 
-def state(network: torch.nn.Module) -> list[Tensor]:
-    return [each.detach().clone() for each in network.parameters()]
-
-
-@pytest.fixture
-def tools() -> SimpleNamespace:
-    """Offer the functions of this file, which tests cannot import."""
-    return SimpleNamespace(
-        seeded=seeded, problem=problem, ensemble=ensemble, fit=fit, state=state
-    )
+def weights_of(network: torch.nn.Module) -> list[Tensor]:
+    return [part.detach().clone() for part in network.parameters()]

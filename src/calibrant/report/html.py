@@ -21,20 +21,18 @@ __all__ = [
 ]
 
 TEMPLATES = Path(__file__).parent / "templates"
+_MISSING = (
+    "the report needs {0}, which is not installed. "
+    'Install what it draws with: pip install "calibrant[report]".'
+)
 
 
 def environment(*folders: Path) -> "Environment":
-    """Return what fills templates: it escapes every text and forgets none.
-
-    Parameters
-    ----------
-    folders
-        Where the templates are; the first that has one wins.
-    """
+    """Return what fills templates of these folders: it escapes every text."""
     try:
         import jinja2
     except ImportError as error:
-        raise InputError(_advice("jinja2")) from error
+        raise InputError(_MISSING.format("jinja2")) from error
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
@@ -52,7 +50,7 @@ def plotly_script() -> str:
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
-        raise InputError(_advice("plotly")) from error
+        raise InputError(_MISSING.format("plotly")) from error
     # The only way to end a script element from within; absent from known versions.
     return str(get_plotlyjs()).replace("</script", "<\\/script")
 
@@ -71,15 +69,7 @@ def json_text(data: Mapping[str, object]) -> str:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a page as UTF-8, in one step: a full disk leaves the one that was there.
-
-    Parameters
-    ----------
-    path
-        The file; folders above it are made.
-    text
-        Its lines end as they do here, on any system.
-    """
+    """Write a page as UTF-8, in one step: a full disk leaves the one that was there."""
     try:
         replace_file(path, text.encode())
     except OSError as error:
@@ -88,10 +78,3 @@ def write_text(path: Path, text: str) -> Path:
             "it was."
         ) from error
     return path
-
-
-def _advice(package: str) -> str:
-    return (
-        f"the report needs {package}, which is not installed. "
-        'Install what it draws with: pip install "calibrant[report]".'
-    )
