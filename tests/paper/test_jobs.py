@@ -150,7 +150,7 @@ def fitted(
     parts: list[Any] = PARTS,
     **options: Any,
 ) -> dict[int, SideBySide]:
-    data = DataSet("own", X, y, ("a", "b", "c"), "y")
+    data = DataSet(name="own", x=X, y=y, features=("a", "b", "c"), target="y")
     return fit_side_by_side(model, data, parts, **{"seed": 1, "epochs": (3,)} | options)
 
 
