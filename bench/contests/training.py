@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from bench import plain
 from bench.contest import Contest, Goal, at_least, share_at_most
-from calibrant.learners.ensembles import DeepEnsemble, MCDropout
+from calibrant.learners.mlp import DeepEnsemble, MCDropout
 from calibrant.training import Recipe, TrainingData
 from calibrant.training.loop import Trainer
 

@@ -21,9 +21,9 @@ from .estimators.any_regressor import recalibrate as recalibrate
 from .estimators.onnx import export_onnx as export_onnx
 from .estimators.persistence import load as load
 from .estimators.regressor import CalibratedRegressor as CalibratedRegressor
-from .learners.ensembles import DeepEnsemble as DeepEnsemble
-from .learners.ensembles import MCDropout as MCDropout
+from .learners.mlp import DeepEnsemble as DeepEnsemble
 from .learners.mlp import GaussianHead as GaussianHead
+from .learners.mlp import MCDropout as MCDropout
 from .metrics.scorecard import Scorecard as Scorecard
 from .metrics.scorecard import evaluate as evaluate
 from .recalibration.maps import EmpiricalRecalibrator as EmpiricalRecalibrator

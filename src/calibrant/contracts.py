@@ -9,7 +9,6 @@ from torch import Tensor
 __all__ = [
     "Distribution",
     "HasCdf",
-    "HasIntervals",
     "Head",
     "Network",
     "PitValues",
@@ -65,7 +64,6 @@ class HasCdf(Protocol):
 
     def cdf(self, value: Tensor, /) -> Tensor:
         """Probability of a target at most ``value``."""
-        ...
 
 
 class Distribution(Protocol):
@@ -79,46 +77,36 @@ class Distribution(Protocol):
     @property
     def batch_shape(self) -> torch.Size:
         """Shape of the batch of distributions."""
-        ...
 
     @property
     def mean(self) -> Tensor:
         """Expectation of each row, shape ``batch_shape``."""
-        ...
 
     @property
     def variance(self) -> Tensor:
         """Variance of each row, shape ``batch_shape``."""
-        ...
 
     @property
     def stddev(self) -> Tensor:
         """Standard deviation of each row, shape ``batch_shape``."""
-        ...
 
     def cdf(self, value: Tensor, /) -> Tensor:
         """Probability of a target at most ``value``."""
-        ...
 
     def survival(self, value: Tensor, /) -> Tensor:
         """Probability of a target above ``value``, precise in the upper tail."""
-        ...
 
     def pit(self, value: Tensor, /) -> PitValues:
         """Both tails of ``value`` and their logarithms."""
-        ...
 
     def log_prob(self, value: Tensor, /) -> Tensor:
         """Logarithm of the density at ``value``."""
-        ...
 
     def quantile(self, level: Tensor | float, /) -> Tensor:
         """Smallest value whose cdf reaches ``level``."""
-        ...
 
     def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
         """Central interval that covers the target with probability ``coverage``."""
-        ...
 
     def sample(
         self,
@@ -127,11 +115,9 @@ class Distribution(Protocol):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Draw targets, shape ``sample_shape + batch_shape``."""
-        ...
 
     def crps(self, value: Tensor, /) -> Tensor:
         """Continuous ranked probability score of ``value``; smaller is better."""
-        ...
 
 
 class Sorter(Protocol):
@@ -139,7 +125,6 @@ class Sorter(Protocol):
 
     def __call__(self, values: Tensor, /) -> Tensor:
         """Sort ``(..., n)`` into ``(..., n)``."""
-        ...
 
 
 class Regularizer(Protocol):
@@ -150,7 +135,6 @@ class Regularizer(Protocol):
 
     def __call__(self, pit: Tensor | PitValues, /) -> Tensor:
         """Reduce PIT values ``(..., n)`` to ``(...)``."""
-        ...
 
 
 class UnitMap(Protocol):
@@ -164,27 +148,15 @@ class UnitMap(Protocol):
     @property
     def knots(self) -> Tensor:
         """Levels from 0 to 1, ascending, between which the density is smooth."""
-        ...
 
     def forward(self, pit: PitValues, /) -> PitValues:
         """Map PIT values of the given distribution to recalibrated ones."""
-        ...
 
     def inverse(self, levels: PitValues, /) -> PitValues:
         """Smallest PIT values that are mapped to these at least."""
-        ...
 
     def log_density(self, pit: PitValues, /) -> Tensor:
         """Logarithm of the map's derivative at PIT values."""
-        ...
-
-
-class HasIntervals(Protocol):
-    """The least that a recalibrated prediction offers: intervals for each row."""
-
-    def interval(self, coverage: float, /) -> tuple[Tensor, Tensor]:
-        """Interval that covers the target with probability ``coverage``."""
-        ...
 
 
 class Recalibrator(Protocol):
@@ -195,15 +167,12 @@ class Recalibrator(Protocol):
 
     def fit(self, distribution: Any, y: Any, /) -> Self:  # noqa: ANN401
         """Learn from predictions for held-out rows and their targets ``(n,)``."""
-        ...
 
-    def transform(self, distribution: Any, /) -> HasIntervals:  # noqa: ANN401
-        """Correct predictions for other rows."""
-        ...
+    def transform(self, distribution: Any, /) -> Any:  # noqa: ANN401
+        """Correct predictions for other rows: what has ``interval(coverage)``."""
 
     def to_json(self) -> str:
         """Everything that was learned, as text."""
-        ...
 
 
 class Head(Protocol):
@@ -214,7 +183,6 @@ class Head(Protocol):
 
     def __call__(self, raw: Tensor, /) -> Any:  # noqa: ANN401  (a distribution)
         """Turn ``(..., size)`` into distributions of batch shape ``(...)``."""
-        ...
 
 
 class Network(Protocol):
@@ -233,11 +201,9 @@ class Network(Protocol):
         self, x: Tensor, /, *, generator: torch.Generator | None = None
     ) -> Any:  # noqa: ANN401  (a distribution)
         """Distribution of each member for training, batch shape ``(members, n)``."""
-        ...
 
     def predictive(self, x: Tensor, /) -> Any:  # noqa: ANN401  (a distribution)
         """Distribution of the whole for rows ``(n, d)``, batch shape ``(n,)``."""
-        ...
 
 
 class TargetTransform(Protocol):
@@ -251,24 +217,18 @@ class TargetTransform(Protocol):
     @property
     def support(self) -> tuple[float, float]:
         """Open interval of the targets that have an image; its ends may be infinite."""
-        ...
 
     def fit(self, y: Any, /) -> Self:  # noqa: ANN401
         """Learn the parameters of g, if it has any, from targets ``(n,)``."""
-        ...
 
     def forward(self, y: Tensor, /) -> Tensor:
         """Map targets of the support: z = g(y)."""
-        ...
 
     def inverse(self, z: Tensor, /) -> Tensor:
         """Map back: the target y with g(y) = z; the ends of the support at +-inf."""
-        ...
 
     def log_derivative(self, y: Tensor, /) -> Tensor:
         """Logarithm of the derivative of g at targets of the support."""
-        ...
 
     def to_json(self) -> str:
         """Everything that was learned, as text."""
-        ...

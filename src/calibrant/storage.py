@@ -57,7 +57,7 @@ def write_folder(
     page: str | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write arrays and a description as a folder, as a whole or not at all.
+    """Write arrays and a description as a folder, whole or not at all; return its path.
 
     The files are written to a hidden folder beside ``folder``, which is then renamed. A
     former version is renamed first and removed last; :func:`read_folder` finds one of
@@ -80,16 +80,6 @@ def write_folder(
     overwrite
         Replace a folder that calibrant wrote, or an empty one. A folder with any other
         file in it is never replaced.
-
-    Returns
-    -------
-    Path
-        The folder, as it was given.
-
-    Raises
-    ------
-    StorageError
-        If the input cannot be stored exactly, or the folder cannot be written.
 
     Examples
     --------
@@ -119,15 +109,7 @@ def write_folder(
 
 
 def check_writable(folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Refuse a folder that :func:`write_folder` could not write, before long work.
-
-    Parameters
-    ----------
-    folder
-        Where something is to be written later. Missing parents are made.
-    overwrite
-        As it will be passed then.
-    """
+    """Refuse a folder that :func:`write_folder` could not write, before long work."""
     target = _locate(folder)
     with _writing(target):
         _check_free(target, overwrite=overwrite)
@@ -147,23 +129,15 @@ def read_folder(
 
     Parameters
     ----------
-    folder
-        A folder that ``write_folder`` made, possibly moved since.
-    kind
-        What it must hold, as it was given to ``write_folder``.
+    folder, kind
+        As they were passed to ``write_folder``; the folder may have been moved since.
 
     Returns
     -------
     arrays : dict of str to Tensor
-        Tensors on the CPU with the shapes ``(...)`` and dtypes that were written, in
-        the order of their names.
+        On the CPU, with shapes ``(...)`` and dtypes as written, by name.
     description : dict of str to object
         The description.
-
-    Raises
-    ------
-    StorageError
-        If anything about the folder is not as it was written, with what to do.
 
     Examples
     --------
@@ -185,13 +159,7 @@ def read_folder(
 
 
 def read_description(folder: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
-    """Read the description alone; of the arrays only the size is looked at.
-
-    Parameters
-    ----------
-    folder, kind
-        As for :func:`read_folder`.
-    """
+    """Read the description alone; of the arrays only the size is looked at."""
 
     def read(place: Path) -> dict[str, Any]:
         content, _ = _read_manifest(place, kind)
@@ -208,12 +176,10 @@ def _locate(folder: str | os.PathLike[str]) -> Path:
         if not os.fspath(folder):
             raise ValueError
         return Path(folder).resolve()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OSError, RuntimeError):  # as of a loop of links
         raise StorageError(
             f"folder must be a path, as text or Path, got {folder!r}."
         ) from None
-    except (OSError, RuntimeError) as error:
-        raise StorageError(f"{folder} cannot be read: {error}.") from error
 
 
 # Content -------------------------------------------------------------------------
@@ -378,22 +344,21 @@ def _despite_saves(target: Path, read: Callable[[Path], Result]) -> Result:
 
     The checksums see to it that no two versions are mixed.
     """
-    for tries_left in reversed(range(_TRIES)):
+    for _ in range(_TRIES):
         before = _identity(target)
         try:
             return read(target)
-        except (StorageError, OSError) as error:
-            unchanged = before is not None and _identity(target) == before
-            if tries_left and not unchanged:
-                time.sleep(_PAUSE)
-            elif isinstance(error, StorageError):
-                raise
-            else:
-                raise StorageError(
-                    f"{target} cannot be read: {error}. Its files must be such that "
-                    "you may read them."
-                ) from error
-    raise AssertionError  # pragma: no cover
+        except (StorageError, OSError):
+            if before is not None and _identity(target) == before:
+                break
+            time.sleep(_PAUSE)
+    try:
+        return read(target)
+    except OSError as error:
+        raise StorageError(
+            f"{target} cannot be read: {error}. Its files must be such that you may "
+            "read them."
+        ) from error
 
 
 def _identity(folder: Path) -> tuple[int, ...] | None:
@@ -401,7 +366,7 @@ def _identity(folder: Path) -> tuple[int, ...] | None:
         status = folder.stat()
     except OSError:
         return None
-    return status.st_dev, status.st_ino, status.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
 
 
 # Writing -------------------------------------------------------------------------

@@ -26,8 +26,7 @@ from bench.contest import (
 from bench.contests.training import stack_epoch
 from bench.growth_fit import exponent
 from bench.record import Record, listing
-from calibrant.learners.ensembles import DeepEnsemble
-from calibrant.learners.mlp import GaussianHead
+from calibrant.learners.mlp import DeepEnsemble, GaussianHead
 from calibrant.regularizers import cumulative_kl
 from calibrant.sorting import neural_sort
 

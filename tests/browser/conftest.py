@@ -1,4 +1,4 @@
-"""A browser for the page; without one the whole group is skipped."""
+"""A browser for the pages; without one the whole group is skipped."""
 
 import os
 import shutil
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from browser_tab import Open, Tab
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -37,3 +39,29 @@ def browser() -> "Iterator[Browser]":
         )
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def open_file(browser: "Browser") -> Iterator[Open]:
+    contexts = []
+
+    def open_file(
+        path: Path, drawn: str, *, width: int = 1280, dark: bool = False
+    ) -> Tab:
+        context = browser.new_context(
+            viewport={"width": width, "height": 844},
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        tab = Tab(context.new_page())
+        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.page.on("console", lambda message: tab.complaints.append(message.text))
+        tab.page.on("request", lambda request: tab.requests.append(request.url))
+        tab.page.goto(path.as_uri())
+        tab.page.locator(drawn).first.wait_for()
+        return tab
+
+    yield open_file
+    for context in contexts:
+        context.close()

@@ -1,18 +1,15 @@
 """The page on own data in a real browser: charts, controls, looks, hostile names."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import pytest
 
+from browser_tab import Open, Tab
 from calibrant.report.own_page import write_own_page
 from own_contents import N, gridded, hostile, of_law, recalibrated, with_group
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
 
 CHARTS = ("curve-chart", "histogram-chart", "rows-chart", "group-chart")
 CONTENTS = {
@@ -28,24 +25,6 @@ CONTENTS = {
 }
 
 
-@dataclass
-class Tab:
-    """An open page, with everything that it complained of or asked for."""
-
-    page: "Page"
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def texts(self, place: str) -> list[str]:
-        return self.page.locator(place).all_text_contents()
-
-    def label(self, name: str) -> str:
-        return self.page.locator(f"#{name}").get_attribute("aria-label") or ""
-
-
-Open = Callable[..., Tab]
-
-
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("own")
@@ -56,27 +35,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def opened(browser: "Browser", pages: dict[str, Path]) -> Iterator[Open]:
-    contexts = []
+def opened(open_file: Open, pages: dict[str, Path]) -> Open:
+    def opened(name: str, **look: Any) -> Tab:
+        return open_file(pages[name], "#rows-chart .scatterlayer .trace", **look)
 
-    def open_page(name: str, *, width: int = 1280, dark: bool = False) -> Tab:
-        context = browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        tab = Tab(context.new_page())
-        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        tab.page.on("console", lambda message: tab.complaints.append(message.text))
-        tab.page.on("request", lambda request: tab.requests.append(request.url))
-        tab.page.goto(pages[name].as_uri())
-        tab.page.locator("#rows-chart .scatterlayer .trace").first.wait_for()
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
+    return opened
 
 
 @pytest.mark.parametrize("name", list(CONTENTS))
@@ -84,20 +47,10 @@ def test_all_charts_are_drawn_without_network_or_complaints(
     opened: Open, name: str
 ) -> None:
     tab = opened(name)
-    charts = [*CHARTS, *(["training-chart"] if name in {"before", "hostile"} else [])]
-    for chart in charts:
-        place = tab.page.locator(f"#{chart}")
-        marks = place.locator(".scatterlayer path, .barlayer path")
-        assert marks.count() > 0, chart
-        box = place.locator("svg.main-svg").first.bounding_box()
-        outer = place.bounding_box()
-        assert box is not None
-        assert outer is not None
-        assert box["width"] <= outer["width"] + 1
-        assert box["height"] <= outer["height"] + 1
-        assert place.get_attribute("aria-label")
-    assert tab.complaints == []
-    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+    more = ["training-chart"] if name in {"before", "hostile"} else []
+    for chart in (*CHARTS, *more):
+        assert tab.page.locator(f"#{chart}").count() == 1
+    tab.is_sound()
 
 
 def test_selects_change_the_charts(opened: Open) -> None:
@@ -124,12 +77,7 @@ def test_selects_change_the_charts(opened: Open) -> None:
 
 def test_a_row_tells_its_number_target_and_intervals(opened: Open) -> None:
     tab = opened("two")
-    point = tab.page.locator("#rows-chart .scatterlayer path.point").last
-    point.scroll_into_view_if_needed()
-    point.hover(force=True)
-    label = tab.page.locator("#rows-chart .hoverlayer .hovertext")
-    label.first.wait_for()
-    text = label.first.text_content() or ""
+    text = tab.hover("rows-chart", ".scatterlayer path.point >> nth=-1", ".hovertext")
     assert text.startswith("Row ")
     for part in ("target ", "median ", "50 %: ", "90 %: "):
         assert part in text
@@ -139,12 +87,8 @@ def test_an_interval_without_an_end_says_so(opened: Open) -> None:
     tab = opened("endless")
     tab.page.locator("#intervals .numbers summary").click()
     assert tab.page.locator("#intervals td", has_text="∞").count() == 400
-    point = tab.page.locator("#rows-chart .scatterlayer path.point").nth(200)
-    point.scroll_into_view_if_needed()
-    point.hover(force=True)
-    label = tab.page.locator("#rows-chart .hoverlayer .hovertext")
-    label.first.wait_for()
-    assert (label.first.text_content() or "").endswith("to ∞")
+    mark = ".scatterlayer path.point >> nth=200"
+    assert tab.hover("rows-chart", mark, ".hovertext").endswith("to ∞")
 
 
 def test_hostile_names_are_shown_and_not_interpreted(opened: Open) -> None:
@@ -156,30 +100,20 @@ def test_hostile_names_are_shown_and_not_interpreted(opened: Open) -> None:
     assert tab.texts("#rows-chart .ytitle")[0].startswith("<i>price</i>"[:10])
     assert tab.texts("#training-chart .legendtext")[0].startswith("</script>")
     assert tab.page.locator("svg a, main img, main a:not([href^='#'])").count() == 0
-    point = tab.page.locator("#group-chart .scatterlayer path.point").first
-    point.scroll_into_view_if_needed()
-    point.hover(force=True)
-    label = tab.page.locator("#group-chart .hoverlayer .hovertext")
-    label.first.wait_for()
-    text = label.first.text_content() or ""
+    text = tab.hover("group-chart", ".scatterlayer path.point >> nth=0", ".hovertext")
     assert text.startswith("<b>bold</b>")
     assert "href='javascript:x'" in text
     assert "%{x}" in text
     assert tab.complaints == []
 
 
-def _background(tab: Tab) -> str:
-    script = "getComputedStyle(document.body).backgroundColor"
-    return str(tab.page.evaluate(script))
-
-
 def test_dark_follows_the_system_and_the_button(opened: Open) -> None:
     light, dark = opened("group"), opened("group", dark=True)
-    assert _background(light) != _background(dark)
+    assert light.background() != dark.background()
     line = light.page.locator("#curve-chart .scatterlayer .js-line").last
     color = line.evaluate("node => node.style.stroke")
     light.page.locator("#theme").click()
-    assert _background(light) == _background(dark)
+    assert light.background() == dark.background()
     assert line.evaluate("node => node.style.stroke") != color
     assert light.complaints + dark.complaints == []
 
@@ -197,26 +131,10 @@ def test_a_phone_scrolls_tables_but_not_the_page(opened: Open, name: str) -> Non
     assert tab.complaints == []
 
 
-def test_every_control_has_a_name_and_is_reached_by_tab(opened: Open) -> None:
-    tab = opened("group")
-    nameless = tab.page.evaluate(
-        """[...document.querySelectorAll("select, input, button")]
-        .filter((each) => each.offsetParent && !(each.labels?.length
-          || each.textContent.trim() || each.ariaLabel))
-        .map((each) => each.outerHTML)"""
-    )
-    assert nameless == []
-    script = "document.activeElement.id || document.activeElement.className"
-    tab.page.keyboard.press("Tab")
-    assert tab.page.evaluate(script) == "skip"
-    seen = set()
-    for _ in range(60):
-        tab.page.keyboard.press("Tab")
-        seen.add(str(tab.page.evaluate(script)))
-        if "copy-button" in seen:
-            break
+def test_every_control_is_reached_by_tab(opened: Open) -> None:
+    seen = opened("group").reached_by_tab("copy-button")
     wanted = {"theme", "curve-view", "rows-view", "group-column", "group-measure"}
-    assert seen >= wanted | {"scroll", "copy-button"}
+    assert seen >= wanted | {"skip", "scroll", "copy-button"}
 
 
 def test_a_command_is_copied_or_marked(opened: Open) -> None:

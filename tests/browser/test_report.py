@@ -1,19 +1,17 @@
 """The page in a real browser: charts, controls, keyboard, phone, light and dark."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from browser_tab import Open, Tab
 from calibrant.paper.claims import verdicts
 from calibrant.paper.ledger import LEVELS, Cell, Record
 from calibrant.paper.page import write_page
 from calibrant.paper.tables import Column, Entry, Grid
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+from page_records import measured
 
 SWEEP = (0.0, 1.0, 5.0, 20.0, 50.0)
 
@@ -24,29 +22,12 @@ def _record(cell: Cell) -> Record:
     lift *= 1.5 if cell.recalibration == "isotonic" else 1
     steps = [rows * level / LEVELS for level in range(1, LEVELS + 1)]
     curve = tuple(max(0, min(rows, round(step + lift))) for step in steps[:-1])
-    error = 60 / (1 + cell.strength / 10) + cell.fold
-    return Record(
-        cell=cell,
-        train_rows=4 * rows,
-        test_rows=rows,
-        calibration_error=error,
-        floor=8.3,
-        randomized_calibration_error=error,
-        spread_calibration_error=error,
-        mean_calibration_error=error,
+    return measured(
+        cell,
+        calibration_error=60 / (1 + cell.strength / 10) + cell.fold,
         rmse=8 + 0.01 * cell.strength,
         nll=float("inf") if cell.recalibration == "isotonic" else 3.5,
-        crps=4.0,
-        sharpness=7.0,
-        coverage=0.8,
         curve=(*curve, rows),
-        seed=cell.fold,
-        stack="1",
-        threads=1,
-        versions="torch 2",
-        host="a machine",
-        seconds=1.0,
-        finished="2026-01-01T00:00:00+00:00",
     )
 
 
@@ -106,47 +87,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
-@dataclass
-class Tab:
-    """An open page, with everything that it complained of or asked for."""
-
-    page: "Page"
-    complaints: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-
-    def curve_paths(self, chart: str) -> list[str]:
-        lines = self.page.locator(f"#{chart} .scatterlayer .js-line")
-        return [line.get_attribute("d") or "" for line in lines.all()]
-
-    def choose(self, select: str, value: str) -> None:
-        self.page.locator(f"#{select}").select_option(value)
-
-
-Open = Callable[..., Tab]
-
-
 @pytest.fixture(scope="module")
-def opened(browser: "Browser", report: Path) -> Iterator[Open]:
-    contexts = []
-
-    def open_page(*, width: int = 1280, dark: bool = False) -> Tab:
-        context = browser.new_context(
-            viewport={"width": width, "height": 844},
-            color_scheme="dark" if dark else "light",
-            reduced_motion="reduce",
-        )
-        contexts.append(context)
-        tab = Tab(context.new_page())
-        tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        tab.page.on("console", lambda message: tab.complaints.append(message.text))
-        tab.page.on("request", lambda request: tab.requests.append(request.url))
-        tab.page.goto(report.as_uri())
-        tab.page.locator("#curve-chart .scatterlayer .js-line").first.wait_for()
-        return tab
-
-    yield open_page
-    for context in contexts:
-        context.close()
+def opened(open_file: Open, report: Path) -> Open:
+    return partial(open_file, report, "#curve-chart .scatterlayer .js-line")
 
 
 @pytest.fixture(scope="module")
@@ -158,29 +101,18 @@ def tab(opened: Open) -> Tab:
 def test_all_charts_are_drawn_without_network_or_complaints(tab: Tab) -> None:
     charts = [chart.get_attribute("id") for chart in tab.page.locator(".chart").all()]
     assert len(charts) == 7
-    for index in range(len(charts)):
-        chart = tab.page.locator(".chart").nth(index)
-        assert chart.locator(".scatterlayer path").count() > 0
-        box = chart.locator("svg.main-svg").first.bounding_box()
-        outer = chart.bounding_box()
-        assert box is not None
-        assert outer is not None
-        assert box["width"] <= outer["width"] + 1
-    assert tab.complaints == []
-    assert [url for url in tab.requests if not url.startswith(("file:", "data:"))] == []
+    tab.is_sound()
 
 
 def test_selects_change_the_curve_and_narrow_each_other(opened: Open) -> None:
     tab = opened()
     assert tab.page.locator("#curve-data").input_value() == "concrete"
-    before = tab.curve_paths("curve-chart")
+    before = tab.lines("curve-chart")
     tab.choose("curve-view", "gap")
-    assert tab.curve_paths("curve-chart") != before
+    assert tab.lines("curve-chart") != before
     tab.choose("curve-data", "fish")
     assert tab.page.locator("#curve-network").input_value() == "deep_ensemble"
-    assert "Fish, Deep ensemble" in (
-        tab.page.locator("#curve-chart").get_attribute("aria-label") or ""
-    )
+    assert "Fish, Deep ensemble" in tab.label("curve-chart")
     assert tab.complaints == []
 
 
@@ -213,15 +145,15 @@ def test_strengths_folds_and_recalibrated_models_can_be_added(opened: Open) -> N
     tab = opened()
     cards = tab.page.locator("#curve-cards .card b")
     assert cards.all_inner_texts() == ["Base", "QR, λ = 20"]
-    start = len(tab.curve_paths("curve-chart"))
+    start = len(tab.lines("curve-chart"))
     tab.page.get_by_label("QR, λ = 5", exact=True).check()
-    assert len(tab.curve_paths("curve-chart")) == start + 1
+    assert len(tab.lines("curve-chart")) == start + 1
     tab.page.locator("#curve-recalibrated").check()
     assert "Base + isotonic on train" in cards.all_inner_texts()
     assert "NLL ∞" in tab.page.locator("#curve-cards").inner_text()
-    models = len(tab.curve_paths("curve-chart")) - start + 2
+    models = len(tab.lines("curve-chart")) - start + 2
     tab.page.locator("#curve-folds").check()
-    assert len(tab.curve_paths("curve-chart")) == start - 2 + 6 * models
+    assert len(tab.lines("curve-chart")) == start - 2 + 6 * models
     tab.page.locator("#curve-recalibrated").uncheck()
     assert cards.all_inner_texts() == ["Base", "QR, λ = 5", "QR, λ = 20"]
 
@@ -237,12 +169,8 @@ def test_numbers_of_a_chart_stand_in_a_table(tab: Tab) -> None:
 
 
 def test_hovering_tells_numbers(tab: Tab) -> None:
-    plot = tab.page.locator("#curve-chart .nsewdrag").first
-    plot.scroll_into_view_if_needed()
-    plot.hover()
-    label = tab.page.locator("#curve-chart .hoverlayer .legendtext")
-    label.first.wait_for()
-    assert any(text.startswith("Base : 0.") for text in label.all_text_contents())
+    text = tab.hover("curve-chart", ".nsewdrag >> nth=0", ".legendtext")
+    assert "Base : 0." in text
 
 
 def test_the_slider_moves_by_keyboard_and_updates_the_numbers(opened: Open) -> None:
@@ -254,7 +182,7 @@ def test_the_slider_moves_by_keyboard_and_updates_the_numbers(opened: Open) -> N
     assert value.inner_text() == "= 20"
     ring = tab.page.locator("#sweep-error .trace").nth(1).locator("path.point")
     before = ring.get_attribute("transform")
-    curve = tab.curve_paths("sweep-curve")
+    curve = tab.lines("sweep-curve")
     slider.focus()
     tab.page.keyboard.press("ArrowRight")
     assert value.inner_text() == "= 50"
@@ -263,7 +191,7 @@ def test_the_slider_moves_by_keyboard_and_updates_the_numbers(opened: Open) -> N
     assert "12.00 ± 1.41" in numbers
     assert "against λ = 0" in numbers
     assert ring.get_attribute("transform") != before
-    assert tab.curve_paths("sweep-curve") != curve
+    assert tab.lines("sweep-curve") != curve
     tab.page.keyboard.press("Home")
     assert value.inner_text() == "= 0"
     tab.choose("sweep-data", "yacht")
@@ -295,24 +223,19 @@ def test_buttons_sort_tables(tab: Tab) -> None:
     assert detail.inner_text() == "concrete, column 0: 5 repeats"
 
 
-def _background(tab: Tab) -> str:
-    script = "getComputedStyle(document.body).backgroundColor"
-    return str(tab.page.evaluate(script))
-
-
 def test_dark_follows_the_system_and_the_button(opened: Open) -> None:
     light, dark = opened(), opened(dark=True)
-    assert _background(light) != _background(dark)
+    assert light.background() != dark.background()
     button = light.page.locator("#theme")
     line = light.page.locator("#curve-chart .scatterlayer .js-line").last
     color = line.evaluate("node => node.style.stroke")
     assert button.get_attribute("aria-pressed") == "false"
     button.click()
     assert button.get_attribute("aria-pressed") == "true"
-    assert _background(light) == _background(dark)
+    assert light.background() == dark.background()
     assert line.evaluate("node => node.style.stroke") != color
     dark.page.locator("#theme").click()
-    assert _background(dark) != _background(light)
+    assert dark.background() != light.background()
     assert light.complaints + dark.complaints == []
 
 
@@ -340,39 +263,9 @@ def test_a_phone_scrolls_tables_but_not_the_page(opened: Open) -> None:
 
 def test_tab_reaches_every_control_and_shows_where_it_is(opened: Open) -> None:
     tab = opened()
-    tab.page.keyboard.press("Tab")
-    script = "document.activeElement.id || document.activeElement.className"
-    assert tab.page.evaluate(script) == "skip"
-    seen = set()
-    for _ in range(120):
-        tab.page.keyboard.press("Tab")
-        name = str(tab.page.evaluate(script))
-        seen.add(name)
-        if name == "theme":
-            outline = tab.page.evaluate(
-                "getComputedStyle(document.activeElement).outlineStyle"
-            )
-            assert outline == "solid"
-        if name == "sweep-strength":
-            break
-    assert seen >= {
-        "theme",
-        "scroll",
-        "curve-data",
-        "curve-view",
-        "curve-folds",
-        "sweep-data",
-        "sweep-strength",
-    }
-
-
-def test_every_control_has_a_name(tab: Tab) -> None:
-    nameless = tab.page.evaluate(
-        """[...document.querySelectorAll("select, input, button")]
-        .filter((each) => each.offsetParent && !(each.labels?.length
-          || each.textContent.trim() || each.ariaLabel))
-        .map((each) => each.outerHTML)"""
-    )
-    assert nameless == []
-    for chart in tab.page.locator(".chart").all():
-        assert chart.get_attribute("aria-label")
+    seen = tab.reached_by_tab("theme")
+    script = "getComputedStyle(document.activeElement).outlineStyle"
+    assert tab.page.evaluate(script) == "solid"
+    seen |= tab.reached_by_tab("sweep-strength")
+    wanted = {"skip", "theme", "scroll", "sweep-data", "sweep-strength"}
+    assert seen >= wanted | {"curve-data", "curve-view", "curve-folds"}

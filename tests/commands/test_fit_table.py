@@ -244,7 +244,7 @@ def test_an_interrupt_among_the_trees_is_noted(monkeypatch: pytest.MonkeyPatch) 
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("calibrant.estimators.families.grow", interrupted)
+    monkeypatch.setattr("calibrant.estimators.pool.grow", interrupted)
     settings = TINY | {"learners": ("network", "boosting")}
     done = fit_table(homes(200), target="price", test=0, **settings)
     assert done.interrupted

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from torch import Tensor
+from torch.distributions import LogNormal
 
 from calibrant import (
     Empirical,
@@ -20,6 +21,7 @@ from calibrant import (
     Mixture,
     QuantileTable,
     StudentT,
+    as_distribution,
 )
 from calibrant._checks import pit_from_cdf
 from calibrant.distributions import Censored, Transformed, Truncated
@@ -111,7 +113,9 @@ def test_intervals_miss_equally_often_below_and_above_a_wrong_spread(
 
 
 @pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize("base", ["plain", "bounded", "transformed", "mixture"])
+@pytest.mark.parametrize(
+    "base", ["plain", "bounded", "transformed", "mixture", "of torch"]
+)
 def test_what_is_widened_first_keeps_its_support_and_is_stored(
     name: str, base: str, generator: torch.Generator
 ) -> None:
@@ -126,6 +130,7 @@ def test_what_is_widened_first_keeps_its_support_and_is_stored(
             "bounded": Truncated(moved, 0.0),
             "transformed": through,
             "mixture": Mixture([through, Truncated(moved, 0.0)]),
+            "of torch": as_distribution(LogNormal(torch.zeros(n), 0.01)),
         }[base]
 
     fitted = make(name).fit(predicted(200), y[:200])

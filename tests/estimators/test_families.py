@@ -12,10 +12,9 @@ from sklearn.base import clone
 from sklearn.linear_model import BayesianRidge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
-from calibrant.estimators import families
-from calibrant.estimators.families import fit_trees
+from calibrant.estimators import pool as families
 from calibrant.estimators.folds import Blocks, Design, design_for
-from calibrant.estimators.pool import Pool, weigh
+from calibrant.estimators.pool import Pool, fit_trees, weigh
 from calibrant.training import InterruptedWarning
 
 
@@ -55,21 +54,6 @@ def test_a_target_has_no_say_in_its_own_distribution(
     after = pools(design, x, fit_trees(x, other, None, design, strength=0.0, seed=1))
     assert (before[..., 7] == after[..., 7]).all()
     assert not torch.equal(before, after)
-
-
-def test_rounds_are_those_with_the_best_unseen_score() -> None:
-    x, y = table(400)
-    noise = np.random.default_rng(1).standard_normal(len(y))
-    design = design_for(
-        "out_of_fold",
-        Blocks(np.arange(len(y))),
-        members=2,
-        folds=3,
-        random=np.random.default_rng(0),
-    )
-    learned = fit_trees(x, y, None, design, strength=0.0, seed=0)
-    nothing = fit_trees(x, noise, None, design, strength=0.0, seed=0)
-    assert len(nothing.forest) < len(learned.forest) / 2
 
 
 @pytest.mark.parametrize(("second", "expected"), [(0.05, 1.0), (2.0, 0.0)])
@@ -146,13 +130,6 @@ def test_either_family_alone(tmp_path: Path, learner: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_gives_the_same_blend() -> None:
-    x, y = table()
-    first, second = (model().fit(x, y).predict_interval(x) for _ in range(2))
-    assert (first == second).all()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "rows"),
     [
@@ -224,16 +201,6 @@ def test_rows_without_weight_are_no_trouble(monkeypatch: pytest.MonkeyPatch) -> 
         model(learners=["boosting"]).fit(x, y, weights)
 
 
-@pytest.mark.slow
-def test_a_large_group_is_warned_of_once() -> None:
-    x, y = table()
-    with warnings.catch_warnings(record=True) as heard:
-        warnings.simplefilter("always")
-        fitted = model(epochs=1, members=1).fit(x, y, groups=np.arange(len(y)) < 130)
-    assert len(heard) == 1
-    assert "2 boosted-tree models" in fitted.plan_
-
-
 @pytest.mark.parametrize(("error", "grown"), [(0.01, 3), (3.0, 6)])
 def test_trees_that_cannot_help_are_not_grown_further(
     monkeypatch: pytest.MonkeyPatch, error: float, grown: int
@@ -278,12 +245,6 @@ def test_a_regressor_that_predicts_no_normal_distribution_is_refused() -> None:
     )
     with pytest.raises(InputError, match="Use recalibrate"):
         model(learners=[inner]).fit(*table())
-
-
-@pytest.mark.parametrize("learners", ["boosting", (), ["trees"], 3, [BayesianRidge]])
-def test_unknown_learners_are_refused(learners: Any) -> None:
-    with pytest.raises(InputError, match=r"learners must be a list"):
-        model(learners=learners).fit(*table())
 
 
 @pytest.mark.slow

@@ -133,12 +133,6 @@ class TestLinkedRows:
         with pytest.raises(InputError, match=r"gaps, and 1 of 3 .* label of their own"):
             linked_rows(np.arange(3.0)[:, None], groups)
 
-    def test_groups_of_another_length(self) -> None:
-        with pytest.raises(
-            InputError, match=r"groups must .* shape \(3,\), got \(2,\)"
-        ):
-            linked_rows(np.arange(3.0)[:, None], [1, 2])
-
 
 class TestFolds:
     @given(block_sizes, st.integers(2, 6), st.integers(0, 3))
@@ -167,13 +161,6 @@ class TestFolds:
         assert set(folds) == set(range(min(count, n)))
         filled = np.bincount(folds)
         assert filled.max() - filled.min() <= 1
-
-    @pytest.mark.parametrize(("groups", "expected"), [(7, 7), (25, 10)])
-    def test_are_at_most_as_many_as_groups(self, groups: int, expected: int) -> None:
-        labels = np.arange(50) % groups
-        folds = Blocks(labels).folds(10, random())
-        assert set(folds) == set(range(expected))
-        assert all(len(set(folds[labels == group])) == 1 for group in range(groups))
 
     @pytest.mark.parametrize(("moments", "expected"), [(4, 10), (5, 5), (7, 7)])
     def test_of_groups_in_time_are_stretches_from_five_moments_on(
@@ -249,11 +236,6 @@ class TestSplit:
         assert len(smaller) >= 1
         assert len(smaller) - share * n <= max(max(sizes) / 2, min(sizes))
 
-    def test_if_none_fits_the_smallest_is_taken(self) -> None:
-        labels = np.array([0] * 30 + [1] * 20 + [2] * 50)
-        _, smaller = Blocks(labels).split(np.arange(100), 0.01, random())
-        assert set(labels[smaller]) == {1}
-
     def test_with_time_a_moment_stays_whole(self) -> None:
         time = np.repeat([0, 1, 2], [10, 10, 30])
         _, smaller = Blocks(np.arange(50), time).split(np.arange(50), 0.1, random())
@@ -268,10 +250,6 @@ class TestSplit:
 
 
 class TestTime:
-    def test_of_another_length(self) -> None:
-        with pytest.raises(InputError, match=r"time must .* \(3,\), got \(2,\)"):
-            Blocks(np.arange(3), np.arange(2))
-
     @pytest.mark.parametrize(
         "time", [[0.0, np.nan, 1.0], pd.to_datetime(["2020", None, "2021"])]
     )
@@ -327,13 +305,6 @@ def test_nothing_and_train_see_all_rows() -> None:
         assert design.weights((0, 1)) is None
 
 
-def test_held_out_rows_are_seen_by_no_member() -> None:
-    design = made("held_out")
-    assert len(design.calibration) == 6
-    for rows in design.rows:
-        assert sorted([*rows, *design.calibration]) == list(range(30))
-
-
 def test_every_row_has_members_that_have_not_seen_it() -> None:
     design = made("out_of_fold", 32)
     assert len(design.rows) == 15
@@ -357,13 +328,6 @@ def test_weights_of_a_pool_are_those_of_unseen_members_alone() -> None:
         assert not weights[number, rows].any()
 
 
-def test_folds_in_time_are_stretches() -> None:
-    design = made("out_of_fold", time=True)
-    assert design.unseen is not None
-    stretches = np.repeat(np.arange(5), 6)
-    assert (design.unseen == stretches + 5 * np.arange(3)[:, None]).all()
-
-
 Make = Callable[..., CalibratedRegressor]
 
 Array = npt.NDArray[np.float64]
@@ -376,11 +340,6 @@ def series(n: int = 200) -> tuple[Array, Array]:
     for row in range(1, n):
         noise[row] = 0.9 * noise[row - 1] + random.standard_normal()
     return random.standard_normal((n, 1)), noise
-
-
-def test_a_series_without_time_is_noticed(cheap: Make) -> None:
-    with pytest.warns(SerialDependenceWarning, match=r"correlation 0\.[6-9].*time="):
-        cheap().fit(*series())
 
 
 def test_rows_of_a_group_may_be_alike(cheap: Make) -> None:
@@ -402,12 +361,6 @@ def test_the_warning_points_at_the_caller(cheap: Make) -> None:
 
 
 class TestWarnOfOrder:
-    def test_a_slow_drift(self) -> None:
-        with pytest.warns(
-            SerialDependenceWarning, match=r"correlation 0\.9\d over 100"
-        ):
-            warn_of_order(torch.linspace(0, 1, 100), stacklevel=1)
-
     def test_neighbors_of_one_block_do_not_count(self) -> None:
         pit = torch.rand(200, generator=torch.Generator().manual_seed(0))
         twice = pit.repeat_interleave(2)

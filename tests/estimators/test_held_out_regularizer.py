@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant import CalibratedRegressor, InputError, load
+from calibrant import CalibratedRegressor, InputError
 from calibrant.estimators import networks
 from calibrant.estimators.folds import Blocks, Design, design_for
 from calibrant.training import InterruptedWarning, TrainingData
@@ -190,21 +190,6 @@ def test_it_widens_spreads_that_flatter_training_rows(cheap: Make) -> None:
     assert held_out > 1.1 * train
 
 
-def test_strength_0_holds_nothing_out(cheap: Make, line: Rows) -> None:
-    settings = HELD_OUT | {"strength": 0.0}
-    plain = cheap(**settings | {"regularize_on": "train"}).fit(*line)
-    held_out = cheap(**settings).fit(*line)
-    np.testing.assert_array_equal(held_out.predict(line[0]), plain.predict(line[0]))
-
-
-def test_the_strength_is_chosen_on_unseen_rows(cheap: Make, line: Rows) -> None:
-    settings = HELD_OUT | {"strength": "auto", "strength_grid": (-1.0, 5.0)}
-    for where in ("out_of_fold", "held_out"):
-        model = cheap(**settings, recalibrate_on=where).fit(*line)
-        assert model.strength_path_.strengths.tolist() == [-1.0, 5.0]
-        assert np.isfinite(model.predict(line[0])).all()
-
-
 def test_trees_keep_strength_0(cheap: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("lightgbm")
     strengths: list[float] = []
@@ -228,15 +213,6 @@ def test_trees_keep_strength_0(cheap: Make, monkeypatch: pytest.MonkeyPatch) -> 
     assert strengths == [0.0, 20.0, 0.0]
 
 
-@pytest.mark.parametrize("head", ["laplace", "student_t"])
-def test_other_locations_and_the_whole_gradient(
-    head: str, cheap: Make, line: Rows
-) -> None:
-    spread = cheap(**HELD_OUT, head=head).fit(*line)
-    whole = cheap(**HELD_OUT, head=head, regularize_whole=True).fit(*line)
-    assert (spread.predict(line[0]) != whole.predict(line[0])).any()
-
-
 def test_a_head_without_a_location_needs_the_whole_gradient(
     cheap: Make, line: Rows
 ) -> None:
@@ -244,19 +220,3 @@ def test_a_head_without_a_location_needs_the_whole_gradient(
     with pytest.raises(InputError, match=r"GaussianMixture has no location.*whole"):
         cheap(**settings).fit(*line)
     cheap(**settings, regularize_whole=True).fit(*line)
-
-
-def test_quantile_recalibration_training_is_saved_and_read(
-    cheap: Make, line: Rows, tmp_path: Any
-) -> None:
-    settings = {"regularizer": "pit_entropy", "strength": -1, "regularize_whole": True}
-    model = cheap(**HELD_OUT | settings).fit(*line)
-    again = load(model.save(tmp_path / "model"))
-    assert again.strength_ == -1
-    assert again.settings()["regularize_on"] == "held_out"
-    np.testing.assert_array_equal(again.predict(line[0]), model.predict(line[0]))
-
-
-def test_refuses_another_place(cheap: Make, line: Rows) -> None:
-    with pytest.raises(InputError, match=r"regularize_on must be one of \"train\", "):
-        cheap(regularize_on="test").fit(*line)

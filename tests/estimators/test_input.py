@@ -4,7 +4,6 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -82,12 +81,6 @@ def test_weights_that_are_none(weights: Array, text: str, cheap: Make) -> None:
         cheap().fit(*rows(), weights)
 
 
-def test_a_vast_target_disturbs_no_other_fold(cheap: Make) -> None:
-    x, y = rows()
-    y[29] = 1e149
-    check_finite(cheap(recalibrate_on="out_of_fold").fit(x, y), x, y)
-
-
 SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"members": 0}, "members must be a whole number from 1 to 10000, got 0"),
     ({"members": 2.0}, "members must be a whole number"),
@@ -101,8 +94,11 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
         'distribution must be one of "pooled", "mixture", "moment_matched", got',
     ),
     ({"bins": 1025}, "bins must be a whole number from 0 to 1024, got 1025"),
-    ({"bins": -1}, "bins must be a whole number from 0"),
     ({"bins": 4.0}, "bins must be a whole number"),
+    ({"regularize_on": "test"}, "regularize_on must be one of"),
+    ({"learners": "boosting"}, "learners must be a list"),
+    ({"learners": ()}, "learners must be a list"),
+    ({"bounds": (-0.1, 0.1)}, r"within bounds=\(-0.1, 0.1\).*Widen"),
     ({"strength": "much"}, r'strength must be a number or "auto", got .much'),
     ({"strength": math.nan}, "strength must be finite"),
     ({"strength": "auto", "strength_grid": ()}, r"strength_grid must be a list"),
@@ -195,26 +191,6 @@ def test_few_rows(strategy: str, patience: int | None, n: int, cheap: Make) -> N
             model.fit(x, y)
         return
     check_finite(model.fit(x, y), x, y)
-
-
-def test_bad_rows_in_prediction(fitted: CalibratedRegressor) -> None:
-    with pytest.raises(ValueError, match="Input X contains NaN"):
-        fitted.predict_interval([[np.nan, 0.0]])
-    with pytest.raises(ValueError, match="minimum of 1"):
-        fitted.predict_interval(np.empty((0, 2)))
-
-
-@pytest.mark.parametrize(("groups", "networks"), [(None, 10), (7, 7), (2, 2)])
-def test_tables_with_few_groups_have_fewer_folds(
-    groups: int | None, networks: int, cheap: Make
-) -> None:
-    x, y = (part[:25] for part in rows())
-    labels = None if groups is None else np.arange(25) % groups
-    said = pytest.warns(UserWarning, match="one fold") if groups == 2 else nullcontext()
-    with said:
-        model = cheap(folds=10, members=1, epochs=1).fit(x, y, groups=labels)
-    assert len(model.model_.members.networks) == networks
-    check_finite(model, x, y)
 
 
 def test_groups_and_time_reach_the_folds(

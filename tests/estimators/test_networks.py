@@ -17,11 +17,9 @@ from calibrant.distributions.derived import Transformed
 from calibrant.distributions.normal import Gaussian
 from calibrant.estimators import networks
 from calibrant.estimators.base import usual_range
-from calibrant.estimators.families import Blend
-from calibrant.estimators.networks import center_and_scale, feature_limits
-from calibrant.estimators.pool import Pool
+from calibrant.estimators.networks import center_and_scale
+from calibrant.estimators.pool import Blend, Pool
 from calibrant.learners import HEADS
-from calibrant.recalibration import RECALIBRATORS
 from calibrant.transforms import from_functions
 
 Make = Callable[..., CalibratedRegressor]
@@ -180,32 +178,6 @@ class TestBins:
         assert stack.weights[0].shape[-2] == features + size
 
 
-@pytest.mark.parametrize("recalibrator", [*sorted(RECALIBRATORS), None])
-def test_recalibrators(recalibrator: str | None, cheap: Make, line: Rows) -> None:
-    model = cheap(epochs=1, recalibrator=recalibrator, recalibrate_on="held_out")
-    if recalibrator == "conformal_interval":
-        with pytest.raises(InputError, match=r'Use "empirical", which has the same'):
-            model.fit(*line)
-        return
-    model.fit(*line)
-    check(model, *line)
-    if recalibrator is None:
-        # Without a map no row is held back for one.
-        plain = cheap(epochs=1, recalibrate_on=None).fit(*line)
-        expected = plain.predict_interval(line[0])
-        np.testing.assert_array_equal(model.predict_interval(line[0]), expected)
-
-
-def test_weights_pull_the_mean(cheap: Make) -> None:
-    x = np.random.default_rng(0).standard_normal((80, 1))
-    y = np.repeat([0.0, 1.0], 40) + 0.01 * x[:, 0]
-    means = []
-    for weights in (None, np.repeat([1e300, 0.0], 40), np.repeat([0.0, 5.0], 40)):
-        model = cheap(epochs=60, patience=None, recalibrate_on=None, strength=0)
-        means.append(model.fit(x, y, weights).predict(x).mean())
-    assert means[1] < 0.2 < means[0] < 0.8 < means[2]
-
-
 def asinh(y: Tensor) -> Tensor:
     return y.asinh()
 
@@ -311,14 +283,6 @@ class TestBounds:
         with pytest.raises(InputError, match=r"bounds must be \(low, high\)"):
             cheap(bounds=bounds).fit(*capped)
 
-    def test_targets_outside(self, cheap: Make, capped: Rows) -> None:
-        with pytest.raises(InputError, match=r"within bounds=\(0, 0.5\).*Widen"):
-            cheap(bounds=(0, 0.5)).fit(*capped)
-
-    def test_targets_on_a_bound_of_a_transform(self, cheap: Make, capped: Rows) -> None:
-        with pytest.raises(InputError, match=r"use bounds=\(low, high\)"):
-            cheap(target_transform="logit").fit(*capped)
-
 
 @pytest.mark.parametrize("strategy", ["held_out", "out_of_fold"])
 def test_rounded_targets_do_not_fool_the_map(strategy: str, cheap: Make) -> None:
@@ -413,19 +377,6 @@ def test_heavy_tails_are_within_reason(name: str) -> None:
         for _ in range(repeats):
             values = HEAVY[name](random, count).astype(float)
             assert usual_range(values) == (values.min(), values.max())
-
-
-def test_limits_are_the_range_and_as_much_again() -> None:
-    x = np.column_stack([np.linspace(0, 1, 600), NORMAL, np.ones(600), NORMAL > 2])
-    expected = feature_limits(x)
-    np.testing.assert_allclose(expected[0][[0, 2, 3]], [-1, 1, -1])
-    np.testing.assert_allclose(expected[1][[0, 2, 3]], [2, 1, 2])
-    wild = x.copy()
-    wild[300, 0], wild[301, 0], wild[5, 1] = -9999, 1e12, -1e300
-    np.testing.assert_allclose(feature_limits(wild), expected, rtol=0.1)
-    np.testing.assert_array_equal(feature_limits(x[:, 1:])[0], expected[0][1:])
-    largest = feature_limits(np.array([[-1e308], [1e308]]))
-    assert np.isfinite(largest).all()
 
 
 def test_a_wild_cell_is_clipped_wherever_the_model_goes(

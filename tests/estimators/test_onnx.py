@@ -255,14 +255,6 @@ def test_the_file_says_what_it_is(written: Path) -> None:
     assert b".py" not in written.read_bytes()  # no paths of the machine that wrote it
 
 
-def test_without_its_packages_it_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(export_module, "find_spec", lambda _: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'calibrant\[onnx\]'"):
-        export_onnx(fitted(), tmp_path / "model.onnx")
-
-
 @pytest.mark.parametrize("levels", [(), (0.0, 0.5), (0.5, 1.0), [[0.5]], (np.nan,)])
 def test_refuses_levels_without_a_finite_quantile(levels: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="levels must be at least one number strictly"):

@@ -46,33 +46,25 @@ def choose(
     )
 
 
-class TestRule:
-    def test_smallest_error_within_the_budget(self) -> None:
-        path = choose([0.4, 0.3, 0.2, 0.1], crps=[1.0, 1.05, 1.0501, 2.0])
-        assert path.allowed.tolist() == [True, True, False, False]
-        assert path.chosen == 1.0
+GAP, ENDLESS = float("nan"), float("inf")
 
-    def test_by_the_likelihood(self) -> None:
-        path = choose(
-            [0.4, 0.3, 0.2, 0.1],
-            crps=[1.0, 9, 9, 9],
-            nll=[-2.0, -1.96, -1.9, 0],
-            rule="nll",
-        )
-        assert path.allowed.tolist() == [True, True, False, False]
-        assert path.chosen == 1.0
 
-    @pytest.mark.parametrize("rule", ["crps", "nll"])
-    def test_a_training_that_failed_is_not_chosen(self, rule: str) -> None:
-        gap = float("nan")
-        path = choose([gap, 0.2, 0.1], [gap, 1, 1], [gap, 1, 1], rule=rule)
-        assert path.allowed.tolist() == [False, True, True]
-        assert path.chosen == 2.0
-
-    def test_an_endless_likelihood_forbids_nothing(self) -> None:
-        endless = float("inf")
-        assert choose([0.2, 0.1], nll=[endless, endless], rule="nll").chosen == 1.0
-        assert choose([0.2, 0.1], nll=[1.0, endless], rule="nll").chosen == 0.0
+@pytest.mark.parametrize(
+    ("error", "scores", "chosen"),
+    [
+        # The smallest error within the budget.
+        ([0.4, 0.3, 0.2, 0.1], {"crps": [1.0, 1.05, 1.0501, 2.0]}, 1.0),
+        ([0.4, 0.3, 0.2, 0.1], {"nll": [-2.0, -1.96, -1.9, 0.0]}, 1.0),
+        # A training that failed is not chosen.
+        ([GAP, 0.2, 0.1], {"crps": [GAP, 1.0, 1.0]}, 2.0),
+        # An endless likelihood forbids nothing.
+        ([0.2, 0.1], {"nll": [ENDLESS, ENDLESS]}, 1.0),
+        ([0.2, 0.1], {"nll": [1.0, ENDLESS]}, 0.0),
+    ],
+)
+def test_rule(error: list[float], scores: dict[str, Any], chosen: float) -> None:
+    (rule,) = scores
+    assert choose(error, **scores, rule=rule).chosen == chosen
 
 
 class TestPath:
@@ -117,23 +109,6 @@ class TestSweep:
         assert crps == pytest.approx(float(law.crps(Y).mean()))
         assert nll == pytest.approx(float(-law.log_prob(Y).mean()))
         assert error == pytest.approx(calibration_error(law.cdf(Y)))
-
-    def test_chooses_the_calibrated_one(self) -> None:
-        spreads = {0.0: 0.8, 1.0: 1.0, 2.0: 1.3}
-        trained, path = sweep(
-            list(spreads), lambda each: trained_with(spreads[each]), rule="crps"
-        )
-        assert path.chosen == 1.0
-        assert trained[2].distribution().stddev[0] == 1.0
-        assert path.noise_floor > 0
-
-    def test_a_better_score_later_shuts_others_out(self) -> None:
-        spreads = {0.0: 30.0, 1.0: 20.0, 2.0: 1.0}
-        trained, path = sweep(
-            list(spreads), lambda each: trained_with(spreads[each]), rule="nll"
-        )
-        assert path.allowed.tolist() == [False, False, True]
-        assert trained[2].distribution().stddev[0] == 1.0
 
     def test_a_strength_that_diverges_is_passed_over(self) -> None:
         def train(strength: float) -> Trained:

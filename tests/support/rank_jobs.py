@@ -21,7 +21,7 @@ from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from calibrant import CalibratedRegressor
-from calibrant.learners.ensembles import DeepEnsemble
+from calibrant.learners.mlp import DeepEnsemble
 from calibrant.regularizers.conditional import ConditionalRegularizer
 from calibrant.regularizers.module import QuantileRegularizer
 from calibrant.training import EpochState, Recipe, TrainingData, train

@@ -249,11 +249,7 @@ def test_batches_and_chunks_give_the_same(size: int) -> None:
 
 def test_feature_names_are_unique() -> None:
     encoder = learn(
-        {
-            "a": [1, 2, None],
-            "a is missing": [1, 2, 3],
-            "a is missing (2)": [1, 2, 4],
-        }
+        {"a": [1, 2, None], "a is missing": [1, 2, 3], "a is missing (2)": [1, 2, 4]}
     )
     assert encoder.feature_names == (
         *("a", "a is missing", "a is missing (3)", "a is missing (2)"),
@@ -327,14 +323,8 @@ def test_nothing_to_learn_from(columns: Any, roles: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("roles", "text"),
     [
-        (
-            {"drop": ("ids",)},
-            r"no column 'ids'\. Did you mean 'id'\?",
-        ),
-        (
-            {"categorical": ("zzz",)},
-            r"no column 'zzz'\. There are 'id', 'a'",
-        ),
+        ({"drop": ("ids",)}, r"no column 'ids'\. Did you mean 'id'\?"),
+        ({"categorical": ("zzz",)}, r"no column 'zzz'\. There are 'id', 'a'"),
         ({"time": "when"}, "no column 'when'"),
         ({"group": "who"}, "no column 'who'"),
         ({"drop": ("y",)}, "'y' is the target and cannot be named for drop, too"),

@@ -1,6 +1,7 @@
 """Which kind a column is, and what is said about it."""
 
 import datetime
+import math
 import re
 from typing import Any
 
@@ -33,183 +34,122 @@ def check(column: Column, kind: str, done: str) -> None:
 HUNDRED = [str(number % 7) for number in range(100)]
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind", "done"),
-    [
-        (["1", "2", "2"], "number", "number"),
-        ([1, 2, 2], "number", "number"),
-        (
-            ["3", "4", None, "NA"],
-            "number",
-            "number; 2 missing filled with the median 3.5 and flagged",
-        ),
-        (
-            [*HUNDRED[:95], *["abc"] * 5],
-            "number",
-            "number; 5 bad cells (5.0 %, first 'abc' in row 96) filled with the median "
-            "3 and flagged",
-        ),
-        (
-            [*HUNDRED[:95], "", *["inf"] * 4],
-            "number",
-            "number; 4 bad cells (4.0 %, first 'inf' in row 97) and 1 missing filled "
-            "with the median 3 and flagged",
-        ),
-        (
-            ["7", None, "7"],
-            "number",
-            "number: only a flag for missing; 1 missing filled with the median 7 and "
-            "flagged",
-        ),
-        (
-            list(range(20)),
-            "number",
-            "number; another whole number in every row: --drop it if it is an "
-            "identifier",
-        ),
-        (
-            ["7", "7.0"],
-            "constant",
-            "left out: the same value in all these rows, 7",
-        ),
-        (
-            ["a", "a"],
-            "constant",
-            "left out: the same value in all these rows, 'a'",
-        ),
-        ([True, True], "constant", "left out: the same value in all these rows, yes"),
-        (
-            ["no", "no"],
-            "constant",
-            "left out: the same value in all these rows, no",
-        ),
-        (
-            ["2020-01-01", "2020-01-01"],
-            "constant",
-            "left out: the same value in all these rows, 2020-01-01",
-        ),
-        ([None, None], "empty", "left out: all cells are missing"),
-        (["NA", None], "empty", "left out: all cells are missing"),
-        ([float("nan")] * 2, "empty", "left out: no cell has a value that can be used"),
-        (["Yes", "no", "T", "off"], "boolean", "boolean"),
-        (
-            [True, False, None, True],
-            "boolean",
-            "boolean; 1 missing filled with the more common yes and flagged",
-        ),
-        (
-            ["2020-01-01", "2020-01-02", None],
-            "date",
-            "date: position; 1 missing filled with the median 2020-01-01 12:00:00 and "
-            "flagged",
-        ),
-        (
-            ["2020-01-01", None],
-            "date",
-            "date: only a flag for missing; 1 missing filled with the median "
-            "2020-01-01 and flagged",
-        ),
-        (
-            ["3/4/2020", "3/5/2020"],
-            "date",
-            "date: position; read as month/day/year, though day first would fit, too",
-        ),
-        (["13.4.2020", "14.4.2020 6:00"], "date", "date: position, hour"),
-        (
-            [[1], [2]],
-            "unsupported",
-            "left out: cells of type list<item: int64> are not supported",
-        ),
-        (
-            [b"a", b"b"],
-            "unsupported",
-            "left out: cells of type binary are not supported",
-        ),
-        (["a", "b", "a", "b", "b"], "category", "category: 2 levels, one column"),
-        (
-            ["a", "b", "c"] * 2,
-            "category",
-            "category: 3 levels, one column each",
-        ),
-        (
-            ["a", "a", "b", "b", "c", "d", None],
-            "category",
-            "category: 2 levels, one column each; 2 rare ones as 'other'; 1 missing as "
-            "a level of their own",
-        ),
-        (
-            ["a", "a", "b"],
-            "category",
-            "category: 1 level, one column; 1 rare one as 'other'",
-        ),
-        (
-            ["a", "b", "c"],
-            "text",
-            "left out: 3 different texts, none of them in 2 rows",
-        ),
-        (
-            [f"name{number}" for number in range(30)],
-            "identifier",
-            "left out: 30 different texts in 30 rows; looks like an identifier",
-        ),
-        (
-            [f"a nice place, no. {number}" for number in range(30)],
-            "text",
-            "left out: 30 different texts in 30 rows",
-        ),
-        (
-            [f"name {number % 25}" for number in range(40)],
-            "text",
-            "left out: 25 different texts in 40 rows",
-        ),
-        (
-            [f"$ {number % 9}" for number in range(30)],
-            "number",
-            "number; '$ 0' is read as 0",
-        ),
-        (
-            ["12 %", "3 %", "NA"],
-            "number",
-            "number; '12 %' is read as 12; 1 missing filled with the median 7.5 and "
-            "flagged",
-        ),
-        (["1.234,5", "2,5"], "number", "number; '1.234,5' is read as 1234.5"),
-        (
-            ["1,5", "2,5"] * 2,
-            "category",
-            "category: 2 levels, one column; it looks like numbers with decimal "
-            "commas: --decimal ','",
-        ),
-        *[
-            (
-                cells,
-                "identifier",
-                "left out: 3 whole numbers beyond 2^53 that are alike to 16 digits; "
-                "name it in --categorical if they are names",
-            )
-            for cells in (
-                [2**60 + i % 3 for i in range(9)],
-                [str(2**60 + i) for i in range(3)],
-            )
-        ],
-        (
-            [2**60 + 100 * i for i in range(30)],
-            "number",
-            "number; another whole number in every row: --drop it if it is an "
-            "identifier",
-        ),
-        (
-            ["999"] * 95 + ["26,700", "1,234"],
-            "number",
-            "number; '26,700' is read as 26700",
-        ),
-    ],
-    ids=lambda value: value if value in ("number", "text") else "",
+COUNTER = "; another whole number in every row: --drop it if it is an identifier"
+ALIKE = (
+    "3 whole numbers beyond 2^53 that are alike to 16 digits; name it in --categorical "
+    "if they are names"
 )
-def test_kind_and_what_is_said(cells: Any, kind: str, done: str) -> None:
-    column = learn(cells)
-    assert column.kind == kind
-    assert column.done == done
+#: Kind, cells, and what is said; "@" stands for " filled with the ", and "~" for
+#: "left out: the same value in all these rows, ".
+KINDS: list[tuple[str, Any, str]] = [
+    ("number", ["1", "2", "2"], "number"),
+    ("number", [1, 2, 2], "number"),
+    ("number", ["3", "4", None, "NA"], "number; 2 missing@median 3.5 and flagged"),
+    (
+        "number",
+        [*HUNDRED[:95], *["abc"] * 5],
+        "number; 5 bad cells (5.0 %, first 'abc' in row 96)@median 3 and flagged",
+    ),
+    (
+        "number",
+        [*HUNDRED[:95], "", *["inf"] * 4],
+        "number; 4 bad cells (4.0 %, first 'inf' in row 97) and 1 missing@median 3 and "
+        "flagged",
+    ),
+    (
+        "number",
+        ["7", None, "7"],
+        "number: only a flag for missing; 1 missing@median 7 and flagged",
+    ),
+    ("number", list(range(20)), f"number{COUNTER}"),
+    ("number", [2**60 + 100 * i for i in range(30)], f"number{COUNTER}"),
+    ("number", [f"$ {n % 9}" for n in range(30)], "number; '$ 0' is read as 0"),
+    (
+        "number",
+        ["12 %", "3 %", "NA"],
+        "number; '12 %' is read as 12; 1 missing@median 7.5 and flagged",
+    ),
+    ("number", ["1.234,5", "2,5"], "number; '1.234,5' is read as 1234.5"),
+    ("number", [*["999"] * 95, "26,700"], "number; '26,700' is read as 26700"),
+    ("constant", ["7", "7.0"], "~7"),
+    ("constant", ["a", "a"], "~'a'"),
+    ("constant", [True, True], "~yes"),
+    ("constant", ["no", "no"], "~no"),
+    ("constant", ["2020-01-01", "2020-01-01"], "~2020-01-01"),
+    ("empty", [None, None], "left out: all cells are missing"),
+    ("empty", ["NA", None], "left out: all cells are missing"),
+    ("empty", [math.nan] * 2, "left out: no cell has a value that can be used"),
+    ("boolean", ["Yes", "no", "T", "off"], "boolean"),
+    (
+        "boolean",
+        [True, False, None, True],
+        "boolean; 1 missing@more common yes and flagged",
+    ),
+    (
+        "date",
+        ["2020-01-01", "2020-01-02", None],
+        "date: position; 1 missing@median 2020-01-01 12:00:00 and flagged",
+    ),
+    (
+        "date",
+        ["2020-01-01", None],
+        "date: only a flag for missing; 1 missing@median 2020-01-01 and flagged",
+    ),
+    (
+        "date",
+        ["3/4/2020", "3/5/2020"],
+        "date: position; read as month/day/year, though day first would fit, too",
+    ),
+    ("date", ["13.4.2020", "14.4.2020 6:00"], "date: position, hour"),
+    (
+        "unsupported",
+        [[1], [2]],
+        "left out: cells of type list<item: int64> are not supported",
+    ),
+    ("category", ["a", "b", "a", "b", "b"], "category: 2 levels, one column"),
+    ("category", ["a", "b", "c"] * 2, "category: 3 levels, one column each"),
+    (
+        "category",
+        ["a", "a", "b", "b", "c", "d", None],
+        "category: 2 levels, one column each; 2 rare ones as 'other'; 1 missing as a "
+        "level of their own",
+    ),
+    (
+        "category",
+        ["a", "a", "b"],
+        "category: 1 level, one column; 1 rare one as 'other'",
+    ),
+    (
+        "category",
+        ["1,5", "2,5"] * 2,
+        "category: 2 levels, one column; it looks like numbers with decimal commas: "
+        "--decimal ','",
+    ),
+    ("text", ["a", "b", "c"], "left out: 3 different texts, none of them in 2 rows"),
+    (
+        "identifier",
+        [f"name{number}" for number in range(30)],
+        "left out: 30 different texts in 30 rows; looks like an identifier",
+    ),
+    (
+        "text",
+        [f"a nice place, no. {number}" for number in range(30)],
+        "left out: 30 different texts in 30 rows",
+    ),
+    (
+        "text",
+        [f"name {number % 25}" for number in range(40)],
+        "left out: 25 different texts in 40 rows",
+    ),
+    ("identifier", [2**60 + i % 3 for i in range(9)], f"left out: {ALIKE}"),
+    ("identifier", [str(2**60 + i) for i in range(3)], f"left out: {ALIKE}"),
+]
+
+
+@pytest.mark.parametrize(("kind", "cells", "done"), KINDS)
+def test_kind_and_what_is_said(kind: str, cells: Any, done: str) -> None:
+    done = done.replace("~", "left out: the same value in all these rows, ")
+    check(learn(cells), kind, done.replace("@", " filled with the "))
 
 
 def test_rows_are_those_of_the_file() -> None:

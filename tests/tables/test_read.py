@@ -192,10 +192,7 @@ FAULTS = {
     "no lines": (b"x,yz" * 300_000, r"it is too long: 'x,yzx"),
     "many columns": (b"a," * 20_001, r"1 to 20,000 columns, got 20,002"),
     "quote in header": (b'a,"b\n1,2\n', r"unexpected end of data.*: 'a,\"b"),
-    "few cells": (
-        b"a,b,c\n1,2,3\n\n\n4,5\n",
-        r"own.csv, row 2: .* 3, and this .* 2\.",
-    ),
+    "few cells": (b"a,b,c\n1,2,3\n\n\n4,5\n", r"own.csv, row 2: .* 3, and this .* 2\."),
     "many cells": (b"a,b\n1,2\n3,4,5\n", r"row 2: .* header, 2, .* has 3\. .*hold ','"),
     "tabs": (b"a\tb\n1\t2\t3\n", r"row 1: .*hold 'tab' in quotes"),
     "feeds in cells": (b'a,b\n"x\ny\nz",2\n\n1\n', r"row 2: .* has 1\."),
@@ -374,9 +371,7 @@ def test_a_damaged_parquet_file(tmp_path: Path, cut: float) -> None:
 
 def test_a_parquet_file_with_text_that_is_none(tmp_path: Path) -> None:
     bad = pa.Array.from_buffers(
-        pa.string(),
-        1,
-        [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")],
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")]
     )
     pq.write_table(pa.table({"a": bad}), tmp_path / "a.parquet")
     assert "this is no Parquet file, or a damaged one" in message_of(

@@ -35,7 +35,7 @@ from calibrant.tables import (
     read_times,
     require_rows,
 )
-from calibrant.tables.wording import shown, written
+from calibrant.tables.options import shown, written
 from calibrant.text import counted
 
 if TYPE_CHECKING:

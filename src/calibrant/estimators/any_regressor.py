@@ -72,13 +72,11 @@ _TOO_NARROW = 3.0
 class RecalibratedRegressor(DistributionRegressor):
     r"""A regressor of scikit-learn's kind, with distributions that are calibrated.
 
-    Clones are trained, pooled out of fold and recalibrated as the networks of
-    ``CalibratedRegressor`` are: one is trained without each of ``folds`` in each of
-    ``members`` partitions, and one map is learned from the PIT values of the rows under
-    pools of clones that have not seen them. The pool is a normal distribution if all
-    clones' are, otherwise their mixture. Rows with equal features share a fold (unless
-    more than a twentieth of all are equal). With a time there is one partition, into
-    stretches of time.
+    One clone is trained without each of ``folds`` in each of ``members`` partitions,
+    and one map is learned from the PIT values of the rows under pools of clones that
+    have not seen them. The pool is a normal distribution if all clones' are, otherwise
+    their mixture. Rows with equal features share a fold (unless more than a twentieth
+    of all are equal). With a time there is one partition, into stretches of time.
 
     There is no finite-sample guarantee: a row's pool and the pool that is served differ
     in size. **Measured** on fresh rows of three generated tables, with 200 and 1,000
@@ -100,9 +98,7 @@ class RecalibratedRegressor(DistributionRegressor):
     Residuals are those of the clone's own training rows, or, if they are below a
     quarter of the targets' spread and so may be memorized, those of a fifth of them
     which one more clone is trained without. No deviation is below 0.001 of the targets'
-    spread. In a pipeline the last step decides.
-
-    There is no ``save``: what is inside could only be pickled.
+    spread. In a pipeline the last step decides. There is no ``save``.
 
     Parameters
     ----------

@@ -67,9 +67,8 @@ def export_onnx(
     .. math:: Q(p \mid x) = T^{-1}\bigl(m(x) + s(x) \, \Phi^{-1}(R^{-1}(p))\bigr)
 
     with the target transform T and the recalibration map R, whose part is computed when
-    the file is written. Mean and ``std`` are sums over fixed levels. A row with a
-    feature that is not finite gives NaN. The metadata are ``levels``, ``feature_names``
-    (JSON; null if the model was fitted without names), ``calibrant_version``.
+    the file is written. A row with a feature that is not finite gives NaN. The metadata
+    are ``levels``, ``feature_names`` (JSON; null without), ``calibrant_version``.
 
     The networks run in float32 as in ``predict``, all else in float64. Outputs are
     within 1e-4 predicted standard deviations of the distribution's own. A row takes

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from calibrant._checks import InputError
-from calibrant.estimators.families import Blend, BoostedTrees
 from calibrant.estimators.networks import Architecture, Networks
+from calibrant.estimators.pool import Blend, BoostedTrees
 from calibrant.estimators.regressor import (
     OPTIONS,
     CalibratedRegressor,
@@ -104,10 +104,7 @@ def named(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def as_written(field: str, file: str = "model.json") -> Iterator[None]:
-    """Turn whatever goes wrong with a field of a folder into one error.
-
-    Its checksum is right, so somebody else than calibrant has written it.
-    """
+    """Turn whatever goes wrong with a field of a folder into one error."""
     try:
         yield
     except StorageError:
@@ -287,10 +284,7 @@ _READ: Mapping[str, Callable[[Json], Any]] = {
 def restored(
     arrays: Mapping[str, Tensor], state: Json, parts: Mapping[str, Any]
 ) -> CalibratedRegressor:
-    """Make a fitted regressor of what :func:`described` gave.
-
-    ``parts`` are objects that a folder cannot hold, by parameter.
-    """
+    """Make a fitted regressor of what :func:`described` gave, and of objects."""
     found: dict[str, Any] = {}
     for field in [*_RULES, *(_READ.keys() - _RULES.keys())]:
         with as_written(field):

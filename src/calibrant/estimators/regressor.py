@@ -36,7 +36,6 @@ from calibrant.estimators.base import (
     read_table,
     seed_from,
 )
-from calibrant.estimators.families import Blend, Clones, Family, fit_clones, fit_trees
 from calibrant.estimators.folds import (
     Blocks,
     Column,
@@ -45,7 +44,16 @@ from calibrant.estimators.folds import (
     warn_of_order,
 )
 from calibrant.estimators.networks import Architecture, Networks, fit_networks
-from calibrant.estimators.pool import Pool, fit_map, fresh_recalibrator
+from calibrant.estimators.pool import (
+    Blend,
+    Clones,
+    Family,
+    Pool,
+    fit_clones,
+    fit_map,
+    fit_trees,
+    fresh_recalibrator,
+)
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.floors import noise_floor
@@ -125,10 +133,9 @@ _TREE_FOLDS, _FEWEST_GROWN = 5, 100
 class StrengthPath:
     """Out-of-sample measures along a grid of ``k`` strengths, and the chosen one.
 
-    The chosen strength has the smallest calibration error among those that score
-    hardly worse than the best: CRPS at most 1.05 times, or NLL at most 0.05 nats above.
-    Its error here is optimistic, because it is the smallest of several noisy numbers:
-    measure the fitted model on rows of its own.
+    It has the smallest calibration error among those that score hardly worse than the
+    best: CRPS at most 1.05 times, or NLL at most 0.05 nats above. Its error here is
+    optimistic, as the smallest of several noisy numbers.
     """
 
     #: The grid, shape ``(k,)``.
@@ -248,14 +255,12 @@ class Fitted:
 class CalibratedRegressor(DistributionRegressor):
     r"""Regression with calibrated predictive distributions, for scikit-learn.
 
-    Networks and boosted trees learn from overlapping parts of the rows: the rows are
-    cut into ``folds``, ``members`` times, and each network learns without one fold of
-    one partition. So each row has ``members`` networks that have not seen it; their
-    pool is the row's out-of-fold distribution. Boosted trees are pooled in the same
-    way, and the two pools are blended with the share that has the best CRPS on unseen
-    rows; a family that does not help by 1 % is dropped. One map is learned from the PIT
-    values of all out-of-fold distributions, extrapolated to the larger pool that is
-    served, and the prediction is that map over the blend of all members.
+    The rows are cut into ``folds``, ``members`` times, and each network learns without
+    one fold of one partition: the pool of the ``members`` networks that have not seen a
+    row is its out-of-fold distribution. Boosted trees are pooled in the same way, and
+    the pools are blended with the share that has the best CRPS on unseen rows; a family
+    that does not help by 1 % is dropped. One map is learned from the PIT values of all
+    out-of-fold distributions, extrapolated to the larger pool that is served.
 
     Parameters
     ----------
@@ -295,7 +300,7 @@ class CalibratedRegressor(DistributionRegressor):
         and scaled up before the recalibration. If targets stand on a bound, the
         distribution has mass of its own there instead (``Censored``).
     loss
-        ``"nll"``, ``"crps"``, ``"beta_nll"``, or another name from ``SCORES``.
+        A name from ``SCORES``.
     regularizer
         A name from ``REGULARIZERS``, or a function of PIT values; see ``Recipe``.
     strength
@@ -382,16 +387,15 @@ class CalibratedRegressor(DistributionRegressor):
 
     Notes
     -----
-    What is guaranteed. ``"held_out"`` with ``"empirical"`` has the guarantee of split
+    ``"held_out"`` with ``"empirical"`` has the guarantee of split
     conformal prediction: if rows are exchangeable and PIT values do not tie, a central
     interval of coverage c covers a new target with probability c, up to
     :math:`2 / (m + 1)` for m held-out rows, on average over rows, not for each x. The
     pool of ``"out_of_fold"`` has no such guarantee, because the correction for its size
     is an extrapolation. Its coverage is measured, see the manual.
 
-    Rules that keep it honest: rows with equal features share a fold; scaling of the
-    targets uses a member's own rows only; groups are never cut; with time, folds are
-    stretches of time. All rows together choose the number of epochs, the edges of the
+    Rows with equal features share a fold; groups are never cut; targets are scaled by a
+    member's own rows. All rows together choose the number of epochs, the edges of the
     bins (from features alone) and a power of a target transform.
 
     References
@@ -473,18 +477,10 @@ class CalibratedRegressor(DistributionRegressor):
     ) -> Self:
         """Make the models of the paper, exactly as its protocol says.
 
-        For its comparison, isotonic recalibration, add
+        ``strength`` is 0 for its base models; ``changes`` are other parameters of the
+        estimator, or options by name. For its comparison, isotonic recalibration, add
         ``recalibrator="isotonic", recalibrate_on="train"``; for its sort,
         ``sort="neural"``.
-
-        Parameters
-        ----------
-        network
-            Which of its two base models.
-        strength
-            Of the regularizer: 20 in the paper, 0 for its base models.
-        **changes
-            Other parameters of the estimator, or options by their names.
 
         Examples
         --------
@@ -765,11 +761,7 @@ class CalibratedRegressor(DistributionRegressor):
         return trained, path.chosen, path
 
     def predict_distribution(self, X: Features) -> AbstractDistribution:
-        """Predict the distribution of each row ``(n, d)``, batch shape ``(n,)``.
-
-        It has ``mean``, ``stddev``, ``cdf``, ``quantile``, ``interval``, ``sample``,
-        ``log_prob``, ``crps``, in float64.
-        """
+        """Predict the distribution of each row, batch shape ``(n,)``, in float64."""
         check_is_fitted(self, "model_")
         fitted: Fitted = self.model_
         return fitted.distribution(read_features(self, X))
@@ -830,17 +822,11 @@ class CalibratedRegressor(DistributionRegressor):
         return result
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the fitted model into a folder, to be read by ``calibrant.load``.
+        """Write the fitted model into a new folder, to be read by ``calibrant.load``.
 
         The folder holds ``model.json`` (readable, with a format version and checksums)
-        and ``arrays.safetensors``. It appears only when it is complete.
-
-        Parameters
-        ----------
-        folder
-            Where; it must not exist yet. It is returned.
-        overwrite
-            Replace a model that is there.
+        and ``arrays.safetensors``. It appears only when it is complete; ``overwrite``
+        replaces a model that is there.
         """
         from calibrant.estimators.persistence import described
 

@@ -1,6 +1,6 @@
 """Networks that predict: features ``(n, d)`` to a distribution for each row.
 
-To add one: one class in ``ensembles.py``, one line in ``NETWORKS``. A head turns the
+To add one: one class in ``mlp.py``, one line in ``NETWORKS``. A head turns the
 last layer's numbers into a distribution: one class in ``mlp.py``, one line in
 ``HEADS``. Public names stand in ``__init__.pyi`` and load on first use.
 """
@@ -22,8 +22,8 @@ HEADS = Table(
 NETWORKS = Table(
     "network",
     {
-        "deep_ensemble": f"{__name__}.ensembles:DeepEnsemble",
-        "mc_dropout": f"{__name__}.ensembles:MCDropout",
+        "deep_ensemble": f"{__name__}.mlp:DeepEnsemble",
+        "mc_dropout": f"{__name__}.mlp:MCDropout",
     },
 )
 

@@ -3,11 +3,11 @@ import collections.abc as _abc
 import calibrant.contracts as _contracts
 import calibrant.registry as _registry
 
-from .ensembles import DeepEnsemble as DeepEnsemble
-from .ensembles import MCDropout as MCDropout
+from .mlp import DeepEnsemble as DeepEnsemble
 from .mlp import GaussianHead as GaussianHead
 from .mlp import GaussianMixtureHead as GaussianMixtureHead
 from .mlp import LaplaceHead as LaplaceHead
+from .mlp import MCDropout as MCDropout
 from .mlp import MLPStack as MLPStack
 from .mlp import StudentTHead as StudentTHead
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from calibrant.metrics.floors import coverage_range, rows_for_coverage
 from calibrant.metrics.groups import WorstGroup
-from calibrant.metrics.pit import TargetGrid
 from calibrant.metrics.scorecard import Measure, Scorecard
 from calibrant.metrics.verdict import (
     MATERIAL,
@@ -39,30 +38,6 @@ __all__ = [
 
 View = dict[str, Any]
 _WHICH_ROWS = {"fit": "unseen ", "evaluate": "labeled ", "recalibrate": "unseen "}
-#: Name of the status, and the look of its badge.
-_BADGES = {
-    "trusted": ("Can be trusted", "holds"),
-    "uneven": ("Calibrated overall, but not in one group", "noise"),
-    "narrow": ("Too narrow", "fails"),
-    "wide": ("Too wide", "fails"),
-    "shifted": ("Biased", "fails"),
-    "misshapen": ("Wrong shape", "fails"),
-    "few": ("Too few rows to tell", "idle"),
-}
-_SHAPES = {
-    "narrow": (
-        "Here the outer bars are high (a U): targets fall far from the predicted "
-        "median too often, so the intervals are too narrow."
-    ),
-    "wide": (
-        "Here the middle bars are high (a hump): targets fall close to the predicted "
-        "median too often, so the intervals are too wide."
-    ),
-    "misshapen": (
-        "Here the bars show neither a slope nor a plain U or hump: the predicted "
-        "distributions have another shape than the targets."
-    ),
-}
 _SECTIONS = {
     "accuracy": "Accuracy of the point predictions",
     "score": "Proper scores",
@@ -75,9 +50,14 @@ _ZOOM = 2.5
 _TIMES = "\N{MULTIPLICATION SIGN}"
 
 _SPREAD = "predicted spread"
-_RECALIBRATE = "calibrant recalibrate model/ recent.csv --out model2/"
 _EVALUATE = "calibrant evaluate model/ labeled.csv"
 _COMPARE = "calibrant compare predictions.csv --target y --mean mu --std sigma"
+
+
+@cache
+def _texts() -> dict[str, dict[str, dict[str, str]]]:
+    text = Path(__file__).with_name("words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
 
 
 # The verdict ------------------------------------------------------------------------
@@ -95,7 +75,8 @@ def headline(contents: OwnReport) -> str:
 def status_view(contents: OwnReport) -> View:
     """Name the status, and say in a sentence or two what it means."""
     found, words = diagnose(contents.card), verdict_words(contents.card)
-    title, look = _BADGES[found.status]
+    badge = _texts()["status"][found.status]
+    title, look = badge["title"], badge["look"]
     if found.everywhere and not found.sure:
         title, look = f"Perhaps {title.lower()}", "noise"
     if contents.before is not None:
@@ -169,14 +150,12 @@ def _is_off(p_value: float | None) -> bool:
 def shape_words(card: Scorecard, histogram: View) -> str:
     """Say what the bars show; ``histogram`` is the chart's data."""
     found = diagnose(card)
-    if found.status == "shifted":
+    words = _texts()["status"][found.status]
+    if "shape" in words:
         up = found.lean > 0
-        return (
-            f"Here the bars {'rise' if up else 'fall'} from left to right (a slope): "
-            f"targets lie {'higher' if up else 'lower'} than predicted."
+        return words["shape"].format(
+            rise="rise" if up else "fall", higher="higher" if up else "lower"
         )
-    if found.status in _SHAPES:
-        return _SHAPES[found.status]
     low, high, counts = histogram["low"], histogram["high"], histogram["counts"]
     outside = sum(not low <= count <= high for count in counts)
     if outside == 0:
@@ -257,21 +236,14 @@ def _line(measure: Measure, earlier: Measure | None) -> View:
     }
 
 
-@cache
-def _known_words() -> dict[str, dict[str, str]]:
-    text = Path(__file__).with_name("measures.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
 def _in_words(measure: str) -> tuple[str, str]:
     """Title and meaning of a measure; of coverages and widths with their level."""
     kind, _, level = measure.rpartition("_")
-    words = _known_words().get(kind if level.isdigit() else measure)
+    words = _texts()["measure"].get(kind if level.isdigit() else measure)
     if words is None:
         return name(measure), ""
-    return words["title"].format(level=level), words["meaning"].replace(
-        "{level}", level
-    )
+    title, meaning = (words[part] for part in ("title", "meaning"))
+    return title.replace("{level}", level), meaning.replace("{level}", level)
 
 
 # What to do -------------------------------------------------------------------------
@@ -290,7 +262,8 @@ def advice(
 ) -> tuple[Advice, ...]:
     """Say what to do, most urgent first; decided from the card alone.
 
-    The rules, on the status of :func:`~calibrant.metrics.verdict.diagnose`:
+    The rules, on the status of :func:`~calibrant.metrics.verdict.diagnose`; the texts
+    stand in ``words.toml``:
 
     1. With ``before``: say what the recalibration changed, and whether to keep it.
     2. ``few``: measure on as many rows as 90 % +- 5 points takes.
@@ -321,192 +294,72 @@ def advice(
     ['Evaluate on more rows']
     """
     found = diagnose(card)
-    parts = [] if before is None else [_changed(card, before)]
-    if found.everywhere and not found.sure:
-        text = (
-            f"Up to {percent(found.chance)} of perfectly calibrated models look as bad "
-            f"as this by chance on {counted(card.n)}. If other rows show the same, act "
-            "on it."
+    facts = _facts(card, found, kind, before)
+
+    def say(key: str, kinds: str = "advice", **more: str) -> Advice:
+        texts = _texts()[kinds][key]
+        return Advice(
+            **{part: text.format(**facts, **more) for part, text in texts.items()}
         )
-        parts.append(Advice("Evaluate on more rows first", text, _again(kind)))
-    parts += _remedies(card, found, kind)
+
+    parts = []
+    if before is not None:
+        better = card["calibration_error"] < before["calibration_error"]
+        seen = diagnose(before).seen
+        parts.append(say("needless" if not seen else "helped" if better else "harmed"))
+    if found.everywhere:
+        if not found.sure:
+            parts.append(say("unsure"))
+        if found.status == "shifted":
+            parts.append(say("changed"))
+        how = kind if kind in ("recalibrate", "compare") else "model"
+        parts.append(say(how, "recalibrate", **_texts()["remedy"][found.status]))
+        if found.status == "narrow" and kind == "fit":
+            parts.append(say("overfit"))
+    elif found.status == "few":
+        parts.append(say("few"))
+    elif found.status == "trusted":
+        parts.append(say("small" if found.seen else "trusted"))
     if found.group is not None and not found.everywhere:
-        parts.append(_group(found.group))
+        relied = found.group.group.coverage_90 >= 0.9 - MATERIAL[90]
+        place = "group_covered" if relied else "group"
+        parts.append(say("spread" if found.group.key == _SPREAD else place))
     if card.grid is not None:
-        parts.append(_grid(card.grid))
+        capped = card.grid.lower_cap is not None or card.grid.upper_cap is not None
+        parts.append(say("capped" if capped else "grid"))
     if found.status in ("trusted", "uneven"):
-        parts.append(_watch(card, kind))
+        parts.append(say("watch_compare" if kind == "compare" else "watch"))
     return tuple(parts)
 
 
-def _again(kind: str) -> str:
-    return _COMPARE if kind == "compare" else _EVALUATE
-
-
-def _changed(card: Scorecard, before: Scorecard) -> Advice:
-    """Whether the recalibration helped."""
-    numbers = (
-        f"The calibration error went from {_times_floor(before):.1f} to "
-        f"{_times_floor(card):.1f} times its expected value under perfect calibration, "
-        "the coverage of the 90 % intervals from "
-        f"{percent(before['coverage_90'])} to {percent(card['coverage_90'])}."
-    )
-    if not diagnose(before).seen:
-        return Advice(
-            "Keep what you had",
-            f"{numbers} The predictions showed no fault before, so the change is "
-            "within chance.",
-        )
-    if card["calibration_error"] < before["calibration_error"]:
-        return Advice("Use the recalibrated model", f"Recalibration helped. {numbers}")
-    return Advice(
-        "Keep what you had",
-        f"Recalibration did not help. {numbers} Check whether the rows that it was "
-        "fitted on are like these.",
-    )
-
-
-def _remedies(card: Scorecard, found: Diagnosis, kind: str) -> list[Advice]:
-    """What the status asks for."""
-    match found.status:
-        case "few":
-            return [_more_rows(card, kind)]
-        case "narrow":
-            what = "It widens the intervals to their nominal level."
-            parts = [_recalibrate(kind, "to widen the intervals", what)]
-            overfit = Advice(
-                "Or train for calibration",
-                "Intervals that are too narrow on new rows often mean that the network "
-                "overfits. Let the strength of the regularizer be chosen, train for "
-                "fewer epochs, or use more rows.",
-                "calibrant fit data.csv --target y --strength auto",
-            )
-            return [*parts, overfit] if kind == "fit" else parts
-        case "wide":
-            what = (
-                "The intervals are wider than they need to be: narrower ones would "
-                "reach their nominal coverage and be more informative."
-            )
-            return [_recalibrate(kind, "to tighten the intervals", what)]
-        case "misshapen":
-            what = (
-                "It can give the predicted distribution any shape. Targets with a long "
-                "tail, such as prices, are often better predicted as logarithms."
-            )
-            return [_recalibrate(kind, "to change the shape", what)]
-        case "shifted":
-            what = "It corrects the bias, the same for all rows."
-            return [_shifted(card, found), _recalibrate(kind, "until then", what)]
-        case "trusted":
-            text = (
-                "These rows show no sign of a fault."
-                if not found.seen
-                else "The fault is significant, but too small to change a decision: "
-                f"nominal and observed frequencies differ by {100 * found.gap:.1f} "
-                "points."
-            )
-            return [Advice("Use the intervals as they are", text)]
-    return []
-
-
-def _more_rows(card: Scorecard, kind: str) -> Advice:
+def _facts(
+    card: Scorecard, found: Diagnosis, kind: str, before: Scorecard | None
+) -> dict[str, str]:
+    """What the texts of the advice name in braces."""
     low, high = coverage_range(0.9, card.n)
-    text = (
-        f"On {counted(card.n)} the 90 % intervals of a perfectly calibrated model "
-        f"cover anything from {span(low, high)}. {rows_for_coverage(0.9, 0.05):,} rows "
-        f"determine that within 5 points, {rows_for_coverage(0.9, 0.03):,} within 3, "
-        f"and {rows_for_coverage(0.9, 0.02):,} within 2."
-    )
-    return Advice("Evaluate on more rows", text, _again(kind))
-
-
-def _shifted(card: Scorecard, found: Diagnosis) -> Advice:
-    side, bias = "low" if found.lean > 0 else "high", card["bias"]
-    size = "" if math.isnan(bias) else f", by {number(abs(bias))} on average"
-    return Advice(
-        "Find out what changed",
-        f"The predictions are too {side}{size}. Most often the rows differ from the "
-        "training rows: they are newer, from another place, or measured differently. "
-        "Find out what changed, and retrain with rows like these.",
-    )
-
-
-def _recalibrate(kind: str, purpose: str, what: str) -> Advice:
-    rows = f"at least {rows_for_coverage(0.9, 0.05):,}"
-    if kind == "recalibrate":
-        return Advice(
-            f"Recalibrate on other rows {purpose}",
-            f"{what} The rows that recalibration was fitted on are too few, or unlike "
-            f"these. Take more of the newest ones, {rows}.",
-            _RECALIBRATE,
-        )
-    if kind == "compare":
-        return Advice(
-            f"Recalibrate {purpose}",
-            f"{what} It is fitted on rows with a known target, {rows}; evaluate it on "
-            "others.",
-            f"{_COMPARE} --fix fixed.csv",
-        )
-    return Advice(
-        f"Recalibrate {purpose}",
-        f"{what} It takes seconds and no training, and {rows} labeled, unseen rows. "
-        "Evaluate the result on other rows.",
-        _RECALIBRATE,
-    )
-
-
-def _group(worst: WorstGroup) -> Advice:
-    what = f"Where {place_words(worst)}, {fault_words(worst.group)}."
-    if worst.key == _SPREAD:
-        return Advice(
-            "Do not trust the differences in width",
-            f"{what} The predicted spread does not follow the actual one: "
-            "recalibration treats all rows alike and cannot fix that. Try another "
-            "network, more rows, or features that explain the spread.",
-        )
-    covered = worst.group.coverage_90
-    until = (
-        "until then do not rely on the intervals there"
-        if covered < 0.9 - MATERIAL[90]
-        else f"its 90 % intervals covered {percent(covered)}, enough to be used"
-    )
-    return Advice(
-        "Be careful with one group",
-        f"{what} Recalibration treats all rows alike and cannot fix that. More "
-        "training rows of this group help, or a feature that explains what is special "
-        f"about it; {until}.",
-    )
-
-
-def _grid(grid: TargetGrid) -> Advice:
-    more = ""
-    if grid.lower_cap is not None or grid.upper_cap is not None:
-        more = (
-            " What lies beyond such an end is not known, so predictions beyond it "
-            "cannot be judged."
-        )
-    return Advice(
-        "Note that the target is not continuous",
-        f"It is {grid.describe()}. The calibration takes that into account: each "
-        f"target stands for the interval that was rounded to it.{more} Record finer "
-        "values if you can.",
-    )
-
-
-def _watch(card: Scorecard, kind: str) -> Advice:
-    low, high = coverage_range(0.9, card.n)
-    sure = (
-        f"These {counted(card.n)} determine the 90 % coverage within "
-        f"{100 * max(0.9 - low, high - 0.9):.1f} points. Data drifts: "
-    )
-    if kind == "compare":
-        return Advice(
-            "Keep monitoring", f"{sure}evaluate new rows in the same way.", _COMPARE
-        )
-    return Advice(
-        "Keep monitoring",
-        f"{sure}evaluate newly labeled rows regularly. The command ends with exit code "
-        "1 when the coverage is off by more than the tolerance; take at least "
-        f"{rows_for_coverage(0.9, 0.03):,} rows for a tolerance of 0.03.",
-        f"{_EVALUATE} --require-coverage 0.9 --tolerance 0.03",
-    )
+    bias = card["bias"]
+    facts = {
+        "rows": counted(card.n),
+        "range": span(low, high),
+        "points": f"{100 * max(0.9 - low, high - 0.9):.1f}",
+        "chance": percent(found.chance),
+        "gap": f"{100 * found.gap:.1f}",
+        "low": "low" if found.lean > 0 else "high",
+        "size": "" if math.isnan(bias) else f", by {number(abs(bias))} on average",
+        "grid": "" if card.grid is None else card.grid.describe(),
+        "covered": percent(card["coverage_90"]),
+        "times": f"{_times_floor(card):.1f}",
+        "compare": _COMPARE,
+        "evaluate": _EVALUATE,
+        "again": _COMPARE if kind == "compare" else _EVALUATE,
+    }
+    for points in (2, 3, 5):
+        facts[f"rows_{points}"] = f"{rows_for_coverage(0.9, points / 100):,}"
+    if before is not None:
+        facts["covered_before"] = percent(before["coverage_90"])
+        facts["times_before"] = f"{_times_floor(before):.1f}"
+    if found.group is not None:
+        facts["place"] = place_words(found.group)
+        facts["fault"] = fault_words(found.group.group)
+        facts["group_covered"] = percent(found.group.group.coverage_90)
+    return facts

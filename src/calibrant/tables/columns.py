@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calibrant.errors import InputError
-from calibrant.tables.options import Style
+from calibrant.tables.options import Style, moment, shortened, shown, written
 from calibrant.tables.parse import (
     DAY,
     BoolArray,
@@ -27,13 +27,7 @@ from calibrant.tables.parse import (
     parse_numbers,
     to_numpy,
 )
-from calibrant.tables.wording import (
-    amount,
-    moment,
-    shortened,
-    shown,
-    written,
-)
+from calibrant.text import counted
 
 #: Bad cells that it takes to call a whole column of a batch bad.
 FEW = 5
@@ -97,7 +91,7 @@ class Found:
 
     def line(self) -> str:
         """Return this as a sentence."""
-        have = f"{amount(self.count, 'row')} {'has' if self.count == 1 else 'have'}"
+        have = f"{counted(self.count, 'row')} {'has' if self.count == 1 else 'have'}"
         first = f"{'' if self.count == 1 else 'the first is '}row {self.row:,}"
         if self.cell:
             cell = self.cell if self.what == "outside" else shown(self.cell)
@@ -153,7 +147,7 @@ row 12 (97).
         if len(outside) > 1:
             lines.append(
                 f"{outside[0].name}: {self.rows_outside:,} of "
-                f"{amount(self.rows, 'row')} are outside what training saw in at "
+                f"{counted(self.rows, 'row')} are outside what training saw in at "
                 "least one column; trust their intervals less."
             )
         return lines

@@ -22,7 +22,14 @@ from calibrant.tables.columns import (
     row_codes,
 )
 from calibrant.tables.infer import Sample, infer_column
-from calibrant.tables.options import Roles, Style, check_roles
+from calibrant.tables.options import (
+    Roles,
+    Style,
+    check_columns,
+    check_roles,
+    one_line,
+    shown,
+)
 from calibrant.tables.parse import (
     BoolArray,
     FloatArray,
@@ -31,7 +38,6 @@ from calibrant.tables.parse import (
     read_numbers,
     read_target,
 )
-from calibrant.tables.wording import check_columns, one_line, shown
 
 __all__ = ["TableEncoder"]
 
@@ -117,15 +123,10 @@ class TableEncoder:
             The training rows, n of them, with columns of different names.
         target
             The column that is to be predicted.
-        roles
-            What the user says about columns.
-        style
-            How the file is written.
-        name
-            Of the file, for messages.
-        rows
-            The rows' numbers in the file, shape ``(n,)``, 1 for the first one; None
-            if it is all of the file.
+        roles, style
+            What columns are for, and how the file is written.
+        name, rows
+            Of the file and numbers ``(n,)`` of the rows in it, for messages; None: all.
         """
         names = table.column_names
         if not table.num_rows:
@@ -164,10 +165,8 @@ class TableEncoder:
         ----------
         data
             Has the needed columns in any order; others are ignored.
-        name
-            Of the file, for messages.
-        first_row
-            The number of the first row; 1 is the one below the header.
+        name, first_row
+            Of the file, and the number of the first row in it, for messages.
         style
             How the file is written; None takes that of training.
         findings
@@ -200,7 +199,7 @@ class TableEncoder:
             parts.append(column.rule.encode(cells, reading))
         findings.rows += int(used.sum())
         findings.rows_outside += int((outside & used).sum())
-        return np.hstack(parts)
+        return np.ascontiguousarray(np.hstack(parts))
 
     @property
     def uses_target(self) -> bool:
@@ -229,10 +228,8 @@ class TableEncoder:
         labels
             Shape ``(n,)``: rows with the same label are in the same fold. Rows with
             equal features must have the same, and stay equal.
-        folds
-            How many.
-        seed
-            Of the folds.
+        folds, seed
+            How many folds, and how rows come into them.
         """
         matrix = self.encode(data, name=name, style=style)
         style_of = {c.name: self.style_for(style, c.name) for c in self.columns}

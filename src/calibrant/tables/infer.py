@@ -23,7 +23,7 @@ from calibrant.tables.columns import (
     part_values,
     row_codes,
 )
-from calibrant.tables.options import Roles, Style
+from calibrant.tables.options import Roles, Style, shown, written
 from calibrant.tables.parse import (
     DAY,
     FloatArray,
@@ -37,8 +37,7 @@ from calibrant.tables.parse import (
     parse_numbers,
     read_numbers,
 )
-from calibrant.tables.wording import amount, shown, written
-from calibrant.text import percent
+from calibrant.text import counted, percent
 
 #: Whole numbers from here on are not all different as floats.
 EXACT = 2.0**53
@@ -269,7 +268,7 @@ def _values(
     if bad:
         share = percent(bad / (bad + values.size))
         first = sample.first_bad(parsed)
-        gaps.insert(0, f"{amount(bad, 'bad cell')} ({share}, first {first})")
+        gaps.insert(0, f"{counted(bad, 'bad cell')} ({share}, first {first})")
     if gaps:
         said += f"; {' and '.join(gaps)} filled with {rule.filling} and flagged"
     return Column(
@@ -356,9 +355,9 @@ def _category(sample: Sample, *, forced: bool, hint: str = "") -> Column:
         )
         each = " each" if len(rule.features("")) > 1 else ""
         how, rest, gap = f", one column{each}", "'other'", "a level of their own"
-    done = f"category: {amount(len(levels), 'level')}{how}"
+    done = f"category: {counted(len(levels), 'level')}{how}"
     if others := different - len(levels):
-        done += f"; {amount(others, 'rare one')} as {rest}"
+        done += f"; {counted(others, 'rare one')} as {rest}"
     if missing:
         done += f"; {missing:,} missing as {gap}"
     return Column(

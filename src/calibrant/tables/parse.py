@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calibrant.errors import InputError
-from calibrant.tables.options import Style
-from calibrant.tables.wording import shown
+from calibrant.tables.options import Style, shown
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -30,7 +29,7 @@ class Parsed:
     """Values ``(n,)``, NaN where a cell is missing or bad; which are bad, if any is."""
 
     values: FloatArray
-    bad: BoolArray | None
+    bad: BoolArray | None = None
 
     @property
     def bad_count(self) -> int:
@@ -389,14 +388,11 @@ def read_target(
     ----------
     column
         An arrow array or its chunks, of n numbers or texts of numbers.
-    target, name
-        Of the column and of its file, for messages.
     style
         How the file is written.
-    first_row
-        The number of the first row; 1 is the one below the header.
-    what
-        The word for it in messages.
+    target, name, first_row, what
+        Name of the column and of its file, number of the first row and the word for the
+        column, all for messages.
 
     Examples
     --------
@@ -441,10 +437,8 @@ def read_times(
 
     Parameters
     ----------
-    column, name, style, first_row
-        As for :func:`read_target`.
-    time
-        The name of the column.
+    column, time, name, style, first_row
+        As for :func:`read_target`; ``time`` is the name of the column.
     day_first
         How 3/4/2020 is read; None takes what fits more of the cells.
 

@@ -19,8 +19,8 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from calibrant.errors import InputError
-from calibrant.tables.options import Style
-from calibrant.tables.wording import (
+from calibrant.tables.options import (
+    Style,
     check_columns,
     close_names,
     listed,
@@ -197,21 +197,13 @@ def _character(text: str) -> str | None:
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of a table.
-
-    Parameters
-    ----------
-    data
-        A :class:`pyarrow.RecordBatch` of the columns that were asked for.
-    first_row
-        Number of its first row; 1 is the first row of the table, under the header.
-    share
-        Part of the table read so far, from 0 to 1.
-    """
+    """Some rows of a table: the columns that were asked for."""
 
     data: pa.RecordBatch
     first_row: int
+    """Number of its first row; 1 is the first row of the table, under the header."""
     share: float
+    """Part of the table read so far, from 0 to 1."""
 
 
 #: Yields batches of at most so many rows of the columns at these places, and the share
@@ -617,12 +609,10 @@ def _in_memory(table: Any, name: str, style: Style) -> Source:  # noqa: ANN401
     elif hasattr(table, "iloc") and hasattr(table, "columns"):  # pandas
         keys = list(table.columns)
         columns = [table.iloc[:, place] for place in range(len(keys))]
-    elif isinstance(table, pa.Table | pa.RecordBatch):
-        keys, columns = table.schema.names, table.columns
-    elif hasattr(table, "__arrow_c_stream__"):
+    elif isinstance(table, pa.RecordBatch) or hasattr(table, "__arrow_c_stream__"):
         with _as_table(name):
-            table = pa.table(table)
-        return _in_memory(table, name, style)
+            table = table if isinstance(table, pa.RecordBatch) else pa.table(table)
+        keys, columns = table.schema.names, table.columns
     else:
         raise InputError(
             "a table must be the path of a file, a data frame, an arrow table or a "

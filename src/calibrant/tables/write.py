@@ -14,8 +14,8 @@ import pyarrow.parquet
 
 from calibrant.errors import InputError
 from calibrant.files import replacing
+from calibrant.tables.options import one_line, shown
 from calibrant.tables.read import PARQUET, ending, user_path
-from calibrant.tables.wording import one_line, shown
 
 __all__ = ["TableWriter", "write_table"]
 
