@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import random
-import stat
 import subprocess
 import sys
 import tempfile
@@ -204,15 +203,6 @@ def test_the_files_say_what_is_there(folder: Path) -> None:
     )
     with safe_open(folder / "arrays.safetensors", framework="np") as file:
         assert file.get_tensor("weight").tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_texts_and_numbers_that_json_keeps(tmp_path: Path) -> None:
-    told = {"text": "Größe 大小 \n\t\"'\\ \u2028", "": True, "tiny": 5e-324, "m": -0.0}
-    write_folder(tmp_path / "a", arrays={}, description=told, kind="any")
-    _, found = read_folder(tmp_path / "a", kind="any")
-    assert found == told
-    assert str(found["m"]) == "-0.0"
-    assert "Größe 大小" in (tmp_path / "a" / "model.json").read_text("utf-8")
 
 
 def test_nothing_is_unpickled(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -595,17 +585,6 @@ def test_any_name_will_do(
     assert number_in(tmp_path / name) == number_in(f"./{name}/") == 2
 
 
-@pytest.mark.skipif(os.name == "nt", reason="permissions of another kind")
-def test_others_may_read_what_the_umask_allows(tmp_path: Path) -> None:
-    before = os.umask(0o022)
-    try:
-        write(tmp_path / "a")
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o755
-    assert stat.S_IMODE((tmp_path / "a" / "model.json").stat().st_mode) == 0o644
-
-
 def test_a_reader_meets_one_version_whatever_a_save_does_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -632,19 +611,3 @@ def test_a_reader_waits_while_a_save_renames(
         storage.time, "sleep", lambda _: (tmp_path / "old").rename(folder)
     )
     assert number_in(folder) == 1
-
-
-def test_two_saves_at_once_leave_one_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    original = storage.new_file
-
-    def interleaved(path: Path) -> Any:
-        monkeypatch.setattr(storage, "new_file", original)
-        write(tmp_path / "a", 2)
-        return original(path)
-
-    monkeypatch.setattr(storage, "new_file", interleaved)
-    write(tmp_path / "a", 1, overwrite=True)
-    assert number_in(tmp_path / "a") == 1
-    assert names(tmp_path) == ["a"]

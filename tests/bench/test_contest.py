@@ -1,15 +1,11 @@
 """Contests are decided by ratios, and their plain references compute the same."""
 
-import io
 import json
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
-from rich.console import Console
 from torch.distributions import Normal
 
 from bench import contest as contest_module
@@ -24,8 +20,7 @@ from bench.contest import (
     share_at_most,
 )
 from bench.contests.training import stack_epoch
-from bench.growth_fit import exponent
-from bench.record import Record, listing
+from bench.record import Record
 from calibrant.learners.mlp import DeepEnsemble, GaussianHead
 from calibrant.regularizers import cumulative_kl
 from calibrant.sorting import neural_sort
@@ -125,26 +120,6 @@ def test_short_work_is_repeated_until_the_clock_can_tell(
     assert best_seconds(ours, rounds=3) == pytest.approx(2e-5, rel=0.05)
 
 
-def test_long_work_runs_once_to_warm_up_and_once_a_round(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    clock, calls = FakeClock(0.004), list[float]()
-    monkeypatch.setattr(contest_module, "time", clock)
-    assert best_seconds(partial(clock.work, 1.5, calls), rounds=3) == pytest.approx(
-        1.5, rel=0.01
-    )
-    assert len(calls) == 4
-
-
-def test_a_clock_that_stands_still_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    still = SimpleNamespace(perf_counter=lambda: 1.0)
-    monkeypatch.setattr(contest_module, "time", still)
-    with pytest.raises(RuntimeError, match="clock does not move"):
-        contest(at_least(), 0, 0, ours=int, other=int, once=False).run()
-    with pytest.raises(RuntimeError, match="shorter than a step of the clock"):
-        contest(at_least(), 0, 0, ours=int, other=int).run()
-
-
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     path, made = tmp_path / "out" / "unfinished.json", []
 
@@ -164,17 +139,6 @@ def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     assert kept["part"] == {"a": 1, "b": 3}
     assert kept["finished"] >= kept["started"]
     assert Record(path, fresh=True).get("part", "a", partial(find, 4)) == 4
-
-
-def test_the_table(tmp_path: Path) -> None:
-    record = Record(tmp_path / "run.json", fresh=False)
-    outcome = asdict(contest(at_least(10), 1.0, 5.0).run())
-    record.get("contests", "one", lambda: outcome)
-    console = Console(record=True, width=120, file=io.StringIO())
-    console.print(listing(record))
-    shown = console.export_text()
-    assert "5.00x" in shown
-    assert "NO" in shown
 
 
 def test_plain_regularizers_are_those_of_the_library() -> None:
@@ -223,17 +187,3 @@ def test_plain_training_lowers_its_loss() -> None:
         member.epoch(64)
     assert -member.law(x).log_prob(y).mean() < before - 0.1
     assert callable(stack_epoch(members=2, strength=1.0, adversarial=True))
-
-
-def test_exponents_are_slopes() -> None:
-    assert exponent([10, 100, 1_000], [0.5, 50.0, 5_000.0]) == pytest.approx(2.0)
-
-
-def test_another_state_of_the_code_begins_anew(tmp_path: Path) -> None:
-    path = tmp_path / "unfinished.json"
-    record = Record(path, fresh=False)
-    record.found["revision"] = "another"
-    record.write()
-    with pytest.raises(SystemExit, match=r"begun with another of the code.*--fresh"):
-        Record(path, fresh=False)
-    assert Record(path, fresh=True).found["revision"] != "another"

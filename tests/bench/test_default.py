@@ -13,7 +13,6 @@ from bench._tables import (
     PACKAGES,
     SPLITS,
     Array,
-    Ledger,
     Table,
     _numbers,
     fair_split,
@@ -70,11 +69,6 @@ def test_test_rows_have_no_copies_among_the_others() -> None:
     assert len(kept) < len(plain)
 
 
-def test_tables_without_copies_keep_all_rows() -> None:
-    x = load_table("yacht").x
-    assert fair_split(x, 0)[0].tolist() == split(len(x), 0)[0].tolist()
-
-
 @pytest.mark.parametrize(
     "predictive",
     [Empirical(torch.zeros(5, 2)), QuantileTable([0.2, 0.8], [[0.0, 0.0]] * 2)],
@@ -104,17 +98,6 @@ def test_few_rows_take_the_widest_score() -> None:
         np.array([0.05, 0.95]), quantiles, np.array([3.0, 0.0])
     )
     assert moves.tolist() == [-2.0, 2.0]
-
-
-def test_several_ledgers_share_a_file(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "cells.jsonl"
-    one, other = Ledger(path), Ledger(path)
-    assert one.rows == []
-    one.add(data="a", seed=0, crps=1.0)
-    other.add(data="a", seed=1, crps=2.0)
-    assert one.has(data="a", seed=1)
-    assert not other.has(data="b", seed=1)
-    assert [row["crps"] for row in one.rows] == [1.0, 2.0]
 
 
 def test_ratios_are_to_the_best_peer_on_common_splits() -> None:
@@ -203,17 +186,6 @@ def test_a_run_goes_on_where_it_stopped(
     bench_default.main(["--cells", str(path)])
     assert "yacht | other | 1 |" in capsys.readouterr().out
     assert len(fits) == 3
-
-
-def test_an_error_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fit(*_: object) -> bench_default.Predict:
-        raise RuntimeError("no fit")
-
-    methods = {"default": bench_default.Method(fit)}
-    monkeypatch.setattr(bench_default, "METHODS", methods)
-    command = ["--out", str(tmp_path / "cells.jsonl"), "--data", "yacht"]
-    with pytest.raises(RuntimeError, match="no fit"):
-        bench_default.main(command)
 
 
 @pytest.mark.parametrize("name", [name for name in PEERS if name != "realmlp"])

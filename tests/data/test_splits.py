@@ -68,14 +68,6 @@ def test_a_seed_decides_and_is_the_same_everywhere() -> None:
     assert random_splits(20, 1, seed=0)[0].test.tolist() == RANDOM
 
 
-def test_shuffled_folds_reach_every_row_alike() -> None:
-    counts = np.zeros(20)
-    for seed in range(2000):
-        counts[shuffled_folds(20, 4, seed)[0].test] += 1
-    # Each row is in the first fold with chance 1/4: 500 of 2000, deviation 19.
-    assert abs(counts - 500).max() < 5 * 19.4
-
-
 def test_random_splits_are_independent_and_extend() -> None:
     three, five = random_splits(50, 3, seed=1), random_splits(50, 5, seed=1)
     for one, other in zip(three, five, strict=False):

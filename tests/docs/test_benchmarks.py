@@ -78,24 +78,5 @@ def test_a_miss_is_told_with_its_reason(
     assert "### Not always reached\n\n- the work: matrix products" in text
 
 
-def test_a_contest_that_one_run_lacks_leaves_a_gap(
-    script: dict[str, Any], run: dict[str, Any]
-) -> None:
-    older = deepcopy(run)
-    del older["contests"]["training: ensemble"]
-    assert "| - | 3.00x [3 to 3] | yes |" in script["page"]([older, run])
-
-
-def test_without_a_run_there_is_no_page(
-    script: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    main = script["main"]
-    monkeypatch.setitem(main.__globals__, "runs", list)
-    assert main(["--check"]) == 1
-    assert "make bench" in capsys.readouterr().out
-
-
 def test_page_and_readme_are_up_to_date(script: dict[str, Any]) -> None:
     assert script["main"](["--check"]) == 0

@@ -28,35 +28,6 @@ if TYPE_CHECKING:
     from calibrant.metrics.scorecard import Measure, Scorecard
     from calibrant.tables import ColumnLine, Style
 
-__all__ = [
-    "BY",
-    "INTERRUPTED",
-    "MODEL",
-    "OVERWRITE",
-    "RECALIBRATOR",
-    "REQUIRED",
-    "SCHEDULER",
-    "SEED",
-    "STYLE",
-    "TABLE",
-    "Console",
-    "argument",
-    "column_names",
-    "columns",
-    "command",
-    "command_line",
-    "complete_columns",
-    "flag",
-    "for_the_shell",
-    "group_table",
-    "numbers",
-    "option",
-    "page_option",
-    "plain",
-    "plain_dict",
-    "short_card",
-]
-
 INTERRUPTED = 130
 #: More columns and groups than that are for the report.
 _MOST_COLUMNS, _MOST_GROUPS = 40, 20

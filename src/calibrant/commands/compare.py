@@ -8,22 +8,7 @@ from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from calibrant.commands._console import (
-    BY,
-    RECALIBRATOR,
-    REQUIRED,
-    SEED,
-    STYLE,
-    TABLE,
-    Console,
-    column_names,
-    columns,
-    command,
-    command_line,
-    option,
-    page_option,
-    plain_dict,
-)
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 from calibrant.text import counted
 
@@ -73,7 +58,7 @@ class TableComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""
-        return plain_dict(
+        return cli.plain_dict(
             report=self.page,
             fixed=self.path,
             words=self.words(),
@@ -406,38 +391,38 @@ def _levels(texts: Sequence[str] | None) -> dict[str, float]:
     return found
 
 
-@command(
+@cli.command(
     "Nothing was written.",
-    table=TABLE,
-    target=columns(
-        str, "Column with what came true.", default=REQUIRED, show_default=False
+    table=cli.TABLE,
+    target=cli.columns(
+        str, "Column with what came true.", default=cli.REQUIRED, show_default=False
     ),
-    mean=columns(str, "Column of the means."),
-    std=columns(str, "Column of the standard deviations."),
-    quantiles=option(
+    mean=cli.columns(str, "Column of the means."),
+    std=cli.columns(str, "Column of the standard deviations."),
+    quantiles=cli.option(
         list[str],
         "Instead, for each column of quantiles: LEVEL=COLUMN, as 0.05=q05.",
         "--quantile",
         read=_levels,
     ),
-    by=BY,
-    fix=option(
+    by=cli.BY,
+    fix=cli.option(
         Path,
         "Write the table with recalibrated columns here. Rows without a target are "
         "corrected too.",
     ),
-    recalibrator=RECALIBRATOR._replace(default="smooth"),
-    report=page_option("comparison.html"),
-    seed=SEED,
-    **STYLE,
+    recalibrator=cli.RECALIBRATOR._replace(default="smooth"),
+    report=cli.page_option("comparison.html"),
+    seed=cli.SEED,
+    **cli.STYLE,
 )
-def compare(console: Console, **given: Any) -> None:  # noqa: ANN401
+def compare(console: cli.Console, **given: Any) -> None:  # noqa: ANN401
     """Measure the predictions of any model, and recalibrate them with --fix.
 
     Example: calibrant compare predictions.csv --target y --mean mu --std sigma
     """
-    given["by"] = column_names(given["by"], given["table"], given["style"])
-    done = compare_table(**given, command=command_line())
+    given["by"] = cli.column_names(given["by"], given["table"], given["style"])
+    done = compare_table(**given, command=cli.command_line())
     console.json(done.to_dict())
     console.notes(done.notes)
     if done.fixed is None:

@@ -9,21 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from calibrant._terminal import say
-from calibrant.commands._console import (
-    BY,
-    MODEL,
-    SEED,
-    STYLE,
-    TABLE,
-    Console,
-    column_names,
-    command,
-    command_line,
-    flag,
-    option,
-    page_option,
-    plain_dict,
-)
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 from calibrant.text import percent
 
@@ -117,7 +103,7 @@ class TableEvaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain dictionaries, lists and numbers."""
-        return plain_dict(
+        return cli.plain_dict(
             report=self.page,
             words=self.words(),
             notes=self.notes,
@@ -202,29 +188,29 @@ def evaluate_table(
     return TableEvaluation(card, notes, page, requirement)
 
 
-@command(
+@cli.command(
     "Nothing was written.",
-    model=MODEL,
-    table=TABLE,
-    by=BY,
-    report=page_option("evaluation.html"),
-    require_coverage=option(
+    model=cli.MODEL,
+    table=cli.TABLE,
+    by=cli.BY,
+    report=cli.page_option("evaluation.html"),
+    require_coverage=cli.option(
         float, "Coverage that intervals must show, as 0.9.", panel=_GATE
     ),
-    tolerance=option(
+    tolerance=cli.option(
         float, "How far off it may be, on both sides.", panel=_GATE, show_default="0.03"
     ),
-    at_least=flag("More coverage is fine as well.", "--at-least", panel=_GATE),
-    seed=SEED,
-    **STYLE,
+    at_least=cli.flag("More coverage is fine as well.", "--at-least", panel=_GATE),
+    seed=cli.SEED,
+    **cli.STYLE,
 )
-def evaluate(console: Console, **given: Any) -> None:  # noqa: ANN401
+def evaluate(console: cli.Console, **given: Any) -> None:  # noqa: ANN401
     """Measure a model on rows with known targets, and write a report.
 
     Example: calibrant evaluate model/ labeled.csv --by region --require-coverage 0.9
     """
-    given["by"] = column_names(given["by"], given["table"], given["style"])
-    done = evaluate_table(**given, command=command_line())
+    given["by"] = cli.column_names(given["by"], given["table"], given["style"])
+    done = evaluate_table(**given, command=cli.command_line())
     console.json(done.to_dict())
     console.notes(done.notes)
     console.cards(done.card, by=given["by"])

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from calibrant.commands._console import (
-    OVERWRITE,
-    RECALIBRATOR,
-    REQUIRED,
-    SEED,
-    STYLE,
-    TABLE,
-    Console,
-    column_names,
-    columns,
-    command,
-    command_line,
-    flag,
-    option,
-    plain_dict,
-)
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError, StorageError
 
 # Torch and numpy are imported where they are used: --help needs neither.
@@ -113,7 +98,7 @@ class TableFit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""
-        return plain_dict(
+        return cli.plain_dict(
             model=self.folder,
             report=self.page,
             interrupted=self.interrupted,
@@ -336,17 +321,17 @@ _TEST = "Rows to measure on"
 _MODEL = "The model"
 #: Parameters of the regressor that have options of their own.
 _PARAMETERS = {
-    "learners": option(
+    "learners": cli.option(
         str,
         "network, boosting (LightGBM's trees), or both.",
         default="network,boosting",
         panel=_MODEL,
         read=lambda text: tuple(name.strip() for name in text.split(",")),
     ),
-    "network": option(
+    "network": cli.option(
         str, "deep_ensemble or mc_dropout.", default="deep_ensemble", panel=_MODEL
     ),
-    "hidden": option(
+    "hidden": cli.option(
         str,
         "Units of the hidden layers, e.g. 64,64; auto chooses by the rows.",
         default="auto",
@@ -357,7 +342,7 @@ _PARAMETERS = {
             lambda text: tuple(map(int, text.split(","))),
         ),
     ),
-    "members": option(
+    "members": cli.option(
         str,
         "Networks that have not seen a row (members x folds are trained), or auto: 4, "
         "and 6 for more than 20,000 rows.",
@@ -365,24 +350,24 @@ _PARAMETERS = {
         panel=_MODEL,
         read=_or_auto("--members", "an integer from 1 on", _count),
     ),
-    "strength": option(
+    "strength": cli.option(
         str,
         "Of the quantile regularizer, or auto to choose it by rule.",
         default="0",
         panel=_MODEL,
         read=_or_auto("--strength", "a number", float),
     ),
-    "recalibrator": RECALIBRATOR._replace(
+    "recalibrator": cli.RECALIBRATOR._replace(
         default="auto", read=lambda name: None if name == "none" else name
     ),
-    "epochs": option(
+    "epochs": cli.option(
         str,
         "Passes at most, or auto: 120, fewer beyond 50,000 rows.",
         default="auto",
         panel=_MODEL,
         read=_or_auto("--epochs", "an integer from 1 on", _count),
     ),
-    "target_transform": option(
+    "target_transform": cli.option(
         str, "log, box_cox, yeo_johnson or logit.", panel=_MODEL
     ),
 }
@@ -406,43 +391,47 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     return found
 
 
-@command(
+@cli.command(
     "There is no model yet, and nothing was written.",
-    table=TABLE,
-    target=columns(
-        str, "Column to predict.", default=REQUIRED, panel=_COLUMNS, show_default=False
+    table=cli.TABLE,
+    target=cli.columns(
+        str,
+        "Column to predict.",
+        default=cli.REQUIRED,
+        panel=_COLUMNS,
+        show_default=False,
     ),
-    out=option(Path, "Folder for model and report.", default=Path("model")),
-    drop=columns(list[str], "Columns not to use.", panel=_COLUMNS),
-    categorical=columns(
+    out=cli.option(Path, "Folder for model and report.", default=Path("model")),
+    drop=cli.columns(list[str], "Columns not to use.", panel=_COLUMNS),
+    categorical=cli.columns(
         list[str], "Columns to take as names though they hold numbers.", panel=_COLUMNS
     ),
-    group=columns(
+    group=cli.columns(
         str,
         "Column that says which rows belong together (patient, site).",
         panel=_COLUMNS,
     ),
-    day_first=option(
+    day_first=cli.option(
         bool,
         "Whether 03/04/2025 is in April or in March.",
         "--day-first/--month-first",
         panel=_COLUMNS,
     ),
-    keep_outliers=flag(
+    keep_outliers=cli.flag(
         "Learn also from targets beyond any reason, as -9999.",
         "--keep-outliers",
         panel=_COLUMNS,
     ),
-    test=option(
+    test=cli.option(
         float,
         "Share of the rows that is set aside; 0 for none.",
         panel=_TEST,
         show_default="0.2",
     ),
-    test_table=option(
+    test_table=cli.option(
         Path, "Measure on this file instead.", "--test-file", panel=_TEST
     ),
-    time=columns(
+    time=cli.columns(
         str,
         "Set the latest rows aside, by this column; a feature too unless it is "
         "dropped.",
@@ -450,21 +439,21 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
         panel=_TEST,
     ),
     **_PARAMETERS,
-    lower=option(float, "Least possible target.", panel=_MODEL),
-    upper=option(float, "Largest possible target.", panel=_MODEL),
-    more=option(
+    lower=cli.option(float, "Least possible target.", panel=_MODEL),
+    upper=cli.option(float, "Largest possible target.", panel=_MODEL),
+    more=cli.option(
         list[str],
         "Any other parameter of CalibratedRegressor, as learning_rate=0.001.",
         "--set",
         panel=_MODEL,
         read=_parameters,
     ),
-    seed=SEED,
-    overwrite=OVERWRITE,
-    **STYLE,
+    seed=cli.SEED,
+    overwrite=cli.OVERWRITE,
+    **cli.STYLE,
 )
 def fit(
-    console: Console,
+    console: cli.Console,
     *,
     lower: float | None,
     upper: float | None,
@@ -481,12 +470,12 @@ def fit(
     if lower is not None and upper is not None and not lower < upper:
         raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}.")
     for name in ("drop", "categorical"):
-        given[name] = column_names(given[name], given["table"], given["style"])
+        given[name] = cli.column_names(given[name], given["table"], given["style"])
     done = fit_table(
         **given,
         bounds=None if lower is None and upper is None else (lower, upper),
         progress=console.progress,
-        command=command_line(),
+        command=cli.command_line(),
         **more,
     )
     console.json(done.to_dict())

@@ -6,15 +6,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from calibrant.commands._console import MODEL, Console, argument, command, option
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 from calibrant.registry import load as load_part
 
 __all__ = ["datasets", "info", "methods"]
 
 
-@command(model=MODEL)
-def info(console: Console, model: Path) -> None:
+@cli.command(model=cli.MODEL)
+def info(console: cli.Console, model: Path) -> None:
     """Say what a model predicts, from which columns, how it was made and how it did.
 
     Example: calibrant info model/
@@ -49,24 +49,28 @@ def info(console: Console, model: Path) -> None:
     console.say(did)
 
 
-@command(
+@cli.command(
     "Nothing was written.",
-    name=argument("One of them, to be written.", str | None, None, show_default=False),
-    out=option(
+    name=cli.argument(
+        "One of them, to be written.", str | None, None, show_default=False
+    ),
+    out=cli.option(
         Path,
         "File to write: .csv, .csv.gz, .tsv or .parquet.",
         "--out",
         "-o",
         show_default="NAME.csv",
     ),
-    new=option(
+    new=cli.option(
         float,
         "Share of its rows, chosen at random, to write as a second file, NAME-new.csv, "
         "that stands for new rows. Rows with equal features stay together.",
         default=0.0,
     ),
 )
-def datasets(console: Console, name: str | None, out: Path | None, new: float) -> None:
+def datasets(
+    console: cli.Console, name: str | None, out: Path | None, new: float
+) -> None:
     """List the data sets, or write one of them as a table.
 
     Example: calibrant datasets concrete --new 0.3
@@ -77,7 +81,7 @@ def datasets(console: Console, name: str | None, out: Path | None, new: float) -
         _write_data(name, out or Path(f"{name}.csv"), new, console)
 
 
-def _list_data(console: Console) -> None:
+def _list_data(console: cli.Console) -> None:
     from calibrant.data import DATA_SETS, is_present
 
     fields = ("name", "rows", "features", "target", "license", "citation")
@@ -94,7 +98,7 @@ def _list_data(console: Console) -> None:
     _show(console, "Data sets", titles, rows)
 
 
-def _write_data(name: str, path: Path, new: float, console: Console) -> None:
+def _write_data(name: str, path: Path, new: float, console: cli.Console) -> None:
     import numpy as np
     import pyarrow as pa
 
@@ -135,8 +139,8 @@ _TABLES = {
 Kind = StrEnum("Kind", ["all", *_TABLES])  # type: ignore[misc]
 
 
-@command(kind=argument("What to list.", Kind, Kind("all")))
-def methods(console: Console, kind: str) -> None:
+@cli.command(kind=cli.argument("What to list.", Kind, Kind("all")))
+def methods(console: cli.Console, kind: str) -> None:
     """List what is in the box, each with one line on what it does.
 
     Example: calibrant methods regularizers
@@ -169,7 +173,7 @@ def _summaries(parts: Any) -> dict[str, str]:  # noqa: ANN401  (a table of parts
 
 
 def _show(
-    console: Console,
+    console: cli.Console,
     title: str,
     columns: tuple[str, ...],
     rows: Iterable[tuple[str, ...]],

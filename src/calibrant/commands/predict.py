@@ -13,21 +13,7 @@ import typer
 
 from calibrant._progress import Bar
 from calibrant._terminal import say
-from calibrant.commands._console import (
-    MODEL,
-    SCHEDULER,
-    STYLE,
-    Console,
-    argument,
-    column_names,
-    columns,
-    command,
-    flag,
-    for_the_shell,
-    numbers,
-    option,
-    plain_dict,
-)
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 from calibrant.storage import check_writable
 from calibrant.text import counted
@@ -138,7 +124,7 @@ class TablePrediction:
         """Return everything but the table as plain dictionaries, lists and numbers."""
         lists = ("columns", "notes", "files", "skipped", "failures")
         more = {name: getattr(self, name) for name in lists}
-        return plain_dict(predictions=self.path, rows=self.rows, **more)
+        return cli.plain_dict(predictions=self.path, rows=self.rows, **more)
 
 
 def predict_table(
@@ -489,39 +475,41 @@ def _checked_places(
     return home, target
 
 
-@command(
+@cli.command(
     "No predictions were written.",
-    model=MODEL,
-    table=argument(
+    model=cli.MODEL,
+    table=cli.argument(
         "CSV (also .gz) or Parquet file, or a folder of such files.", show_default=False
     ),
-    out=option(
+    out=cli.option(
         Path,
         "File to write: .csv, .csv.gz, .tsv or .parquet; for a folder another folder.",
         "--out",
         "-o",
         show_default="TABLE.predictions.csv, or FOLDER.predictions",
     ),
-    coverage=option(
+    coverage=cli.option(
         str,
         "Of the intervals, comma-separated.",
         default="0.5,0.9",
-        read=numbers("--coverage"),
+        read=cli.numbers("--coverage"),
     ),
-    quantiles=option(
-        str, "Levels of quantiles, as 0.05,0.5,0.95.", read=numbers("--quantiles")
+    quantiles=cli.option(
+        str, "Levels of quantiles, as 0.05,0.5,0.95.", read=cli.numbers("--quantiles")
     ),
-    keep=columns(list[str], "Columns of the input to write as well."),
-    strict=flag("Refuse cells that do not fit rather than fill them in.", "--strict"),
-    neutralize=flag(
+    keep=cli.columns(list[str], "Columns of the input to write as well."),
+    strict=cli.flag(
+        "Refuse cells that do not fit rather than fill them in.", "--strict"
+    ),
+    neutralize=cli.flag(
         "Write kept texts that a spreadsheet would run as they are.",
         "--keep-formulas",
         read=lambda kept: not kept,
     ),
-    scheduler=SCHEDULER,
-    **STYLE,
+    scheduler=cli.SCHEDULER,
+    **cli.STYLE,
 )
-def predict(console: Console, **given: Any) -> None:  # noqa: ANN401
+def predict(console: cli.Console, **given: Any) -> None:  # noqa: ANN401
     """Write mean, std, intervals and quantiles of each row, in the order of the rows.
 
     The file is read in parts, so it may be larger than memory; the output appears only
@@ -540,7 +528,7 @@ def predict(console: Console, **given: Any) -> None:  # noqa: ANN401
         name = table.resolve().name if folder else table.name.split(".")[0] or "table"
         given["out"] = Path(f"{name}.predictions{'' if folder else '.csv'}")
     first = _tables_in(table)[0] if given["keep"] and folder else table
-    given["keep"] = column_names(given["keep"], first, given["style"])
+    given["keep"] = cli.column_names(given["keep"], first, given["style"])
     try:
         done = predict_table(**given, progress=console.progress)
     except KeyboardInterrupt:
@@ -557,6 +545,6 @@ def predict(console: Console, **given: Any) -> None:  # noqa: ANN401
     console.say(f"{files}{done.rows:,} rows: {', '.join(done.columns)}")
     console.say(f"Predictions: {done.path}")
     for failure in done.failures:
-        say(f"calibrant: {for_the_shell(failure)}", err=True)
+        say(f"calibrant: {cli.for_the_shell(failure)}", err=True)
     if done.failures:
         raise typer.Exit(2)

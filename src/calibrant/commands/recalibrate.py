@@ -5,19 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from calibrant.commands._console import (
-    MODEL,
-    OVERWRITE,
-    RECALIBRATOR,
-    SEED,
-    STYLE,
-    TABLE,
-    Console,
-    command,
-    command_line,
-    option,
-    plain_dict,
-)
+from calibrant.commands import _console as cli
 
 if TYPE_CHECKING:
     from calibrant.commands.table_model import TableModel
@@ -69,7 +57,7 @@ class TableRecalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the model as plain dictionaries, lists and numbers."""
-        return plain_dict(
+        return cli.plain_dict(
             model=self.folder,
             report=self.page,
             words=self.words(),
@@ -164,21 +152,21 @@ def recalibrate_table(
     return replace(done, folder=folder, page=folder / "report.html")
 
 
-@command(
+@cli.command(
     "The model is as it was.",
-    model=MODEL,
-    table=TABLE,
-    out=option(
+    model=cli.MODEL,
+    table=cli.TABLE,
+    out=cli.option(
         Path,
         "Folder for the new model and its report.",
         show_default="MODEL-recalibrated",
     ),
-    recalibrator=RECALIBRATOR,
-    seed=SEED,
-    overwrite=OVERWRITE,
-    **STYLE,
+    recalibrator=cli.RECALIBRATOR,
+    seed=cli.SEED,
+    overwrite=cli.OVERWRITE,
+    **cli.STYLE,
 )
-def recalibrate(console: Console, **given: Any) -> None:  # noqa: ANN401
+def recalibrate(console: cli.Console, **given: Any) -> None:  # noqa: ANN401
     """Learn a model's calibration again from recent rows, without training.
 
     Shows the calibration before and after; that of after is measured on rows that had
@@ -190,7 +178,7 @@ def recalibrate(console: Console, **given: Any) -> None:  # noqa: ANN401
     given["out"] = given["out"] or model.with_name(
         f"{model.resolve().name}-recalibrated"
     )
-    done = recalibrate_table(**given, command=command_line())
+    done = recalibrate_table(**given, command=cli.command_line())
     console.json(done.to_dict())
     console.notes(done.notes)
     console.cards(done.before, done.after, titles=("before", "after"))

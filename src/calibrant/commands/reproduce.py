@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from calibrant._terminal import say
-from calibrant.commands._console import RUN, SCHEDULER, Console, command, flag, option
+from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,68 +29,68 @@ class Profile(StrEnum):
 _OWN = "A plan of your own"
 #: Options that make a plan of one's own: the field of a study, and its text.
 _STUDY = {
-    "data": option(
+    "data": cli.option(
         list[str],
         "Instead of a profile: data sets by name, or table.csv#target.",
         panel=_OWN,
     ),
-    "networks": option(
+    "networks": cli.option(
         list[str], "mc_dropout, deep_ensemble or default.", "--network", panel=_OWN
     ),
-    "regularizers": option(
+    "regularizers": cli.option(
         list[str],
         "As `calibrant methods regularizers` lists, or conditional.",
         "--regularizer",
         panel=_OWN,
     ),
-    "strengths": option(
+    "strengths": cli.option(
         list[float], "Of the regularizer; 0 for none.", "--strength", panel=_OWN
     ),
-    "epochs": option(list[int], "Passes.", panel=_OWN),
-    "recalibrations": option(
+    "epochs": cli.option(list[int], "Passes.", panel=_OWN),
+    "recalibrations": cli.option(
         list[str], "none, isotonic or out_of_fold.", "--recalibration", panel=_OWN
     ),
-    "split": option(
+    "split": cli.option(
         str,
         "unshuffled (as in the paper), shuffled, or fixed (Year Prediction MSD only).",
         panel=_OWN,
     ),
-    "folds": option(int, "Number of folds.", panel=_OWN),
-    "repeats": option(int, "Number of repeats.", panel=_OWN),
+    "folds": cli.option(int, "Number of folds.", panel=_OWN),
+    "repeats": cli.option(int, "Number of repeats.", panel=_OWN),
 }
 
 
-@command(
+@cli.command(
     "What is finished is in {out}; the same command goes on, and --report-only reports "
     "it.",
-    profile=option(
+    profile=cli.option(
         Profile,
         "quick (default): 8 sets, 1 repeat, minutes. paper: all tables and figures, "
         "hours. shuffled: shuffled folds, more methods, hours.",
     ),
-    plan=option(Path, "A plan in TOML instead; see --print-plan."),
-    out=option(
+    plan=cli.option(Path, "A plan in TOML instead; see --print-plan."),
+    out=cli.option(
         Path,
         "Folder for results, tables, figures and report.",
         default=Path("reproduction"),
     ),
-    only=option(list[str], "Leave all data sets of the plan out but these."),
+    only=cli.option(list[str], "Leave all data sets of the plan out but these."),
     **_STUDY,
-    seed=option(int, "One seed, the same numbers; 0 by default."),
-    workers=option(
-        int, "Local processes; 0 for one per core.", default=1, min=0, panel=RUN
+    seed=cli.option(int, "One seed, the same numbers; 0 by default."),
+    workers=cli.option(
+        int, "Local processes; 0 for one per core.", default=1, min=0, panel=cli.RUN
     ),
-    scheduler=SCHEDULER,
-    resume_from=option(
-        Path, "results.csv of another run; its cells count as finished.", panel=RUN
+    scheduler=cli.SCHEDULER,
+    resume_from=cli.option(
+        Path, "results.csv of another run; its cells count as finished.", panel=cli.RUN
     ),
-    report_only=flag(
-        "Train nothing; report what is finished.", "--report-only", panel=RUN
+    report_only=cli.flag(
+        "Train nothing; report what is finished.", "--report-only", panel=cli.RUN
     ),
-    print_plan=flag("Print the plan as TOML and leave.", "--print-plan"),
+    print_plan=cli.flag("Print the plan as TOML and leave.", "--print-plan"),
 )
 def reproduce(
-    console: Console,
+    console: cli.Console,
     *,
     out: Path,
     workers: int,
@@ -139,7 +139,7 @@ def reproduce(
     _show(done, console)
 
 
-def _show(done: "Reproduction", console: Console) -> None:
+def _show(done: "Reproduction", console: cli.Console) -> None:
     fields = ("claim", "network", "epochs", "verdict")
     console.json(
         {

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -124,7 +123,7 @@ class Recipe:
         if self.patience is not None:
             counts["patience"] = self.patience
         for name, value in counts.items():
-            if not (isinstance(value, Integral) and value >= 1):
+            if not (isinstance(value, int | np.integer) and value >= 1):
                 raise InputError(f"{name} must be a whole number >= 1, got {value!r}.")
         check_positive(self.learning_rate, name="learning_rate")
         if self.gradient_clip is not None:
