@@ -15,7 +15,14 @@ from typing import Any
 
 from rich.console import Console
 
-from bench.contests import laws, metrics, regularizer, reproduction, start, training
+from bench.contests import (
+    metrics,
+    predictives,
+    regularizer,
+    reproduction,
+    start,
+    training,
+)
 from bench.growth import CURVES
 from bench.machine import described, limits
 from bench.record import Record, listing
@@ -28,7 +35,7 @@ SUBJECTS: dict[str, Any] = {
     "regularizer": regularizer,
     "training": training,
     "metrics": metrics,
-    "laws": laws,
+    "laws": predictives,  # the key of recorded results
     "start": start,
     "reproduction": reproduction,
 }

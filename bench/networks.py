@@ -57,7 +57,7 @@ class Stack(nn.Module):
                 before = (
                     2.0 * torch.randint(0, 2, before.shape, generator=generator) - 1
                 )
-            layer.before = nn.Parameter(before) if shared else None
+            layer.register_parameter("before", nn.Parameter(before) if shared else None)
             layer.after = nn.Parameter(torch.ones(_MEMBERS, 1, units))
             layer.after.requires_grad_(shared)
             self.layers.append(layer)

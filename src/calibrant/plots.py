@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 __all__ = [
-    "COLORS",
-    "GRAY",
-    "finish",
     "plot_calibration",
     "plot_calibration_by",
     "plot_intervals",
@@ -84,9 +81,9 @@ def plot_calibration(
         n, levels, confidence=confidence, simultaneous=True
     )
     ax.fill_between(
-        [0.0, *nominal.tolist()],
-        [0.0, *low.tolist()],
-        [0.0, *high.tolist()],
+        _from_zero(nominal),
+        _from_zero(low),
+        _from_zero(high),
         color=GRAY,
         alpha=0.2,
         linewidth=0,
@@ -94,17 +91,15 @@ def plot_calibration(
     )
     ax.plot([0, 1], [0, 1], color=GRAY, linewidth=1, linestyle="--")
     for color, (name, values) in zip(cycle(COLORS), models.items(), strict=False):
-        nominal, observed = calibration_curve(values, levels=levels)
-        ax.plot(
-            [0.0, *nominal.tolist()],
-            [0.0, *observed.tolist()],
-            color=color,
-            linewidth=1.8,
-            label=name or None,
-        )
+        curve = map(_from_zero, calibration_curve(values, levels=levels))
+        ax.plot(*curve, color=color, linewidth=1.8, label=name or None)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(frameon=False, fontsize="small", loc="lower right", handlelength=1.4)
     return finish(ax, x="nominal probability", y="observed frequency", title=title)
+
+
+def _from_zero(values: torch.Tensor) -> list[float]:
+    return [0.0, *values.tolist()]
 
 
 def plot_pit_histogram(
@@ -132,15 +127,8 @@ def plot_pit_histogram(
     low, high = histogram_band(n, bins, confidence=confidence, simultaneous=True)
     counts, edges = np.histogram(values, bins=bins, range=(0, 1))
     ax = _axes(ax, size=(4.2, 3.0))
-    ax.bar(
-        edges[:-1],
-        counts,
-        width=1 / bins,
-        align="edge",
-        color=COLORS[0],
-        edgecolor="white",
-        linewidth=0.8,
-    )
+    bar: dict[str, Any] = {"width": 1 / bins, "align": "edge", "color": COLORS[0]}
+    ax.bar(edges[:-1], counts, **bar, edgecolor="white", linewidth=0.8)
     ax.axhspan(low, high, color=GRAY, alpha=0.25, linewidth=0, zorder=3)
     ax.axhline(n / bins, color=GRAY, linewidth=1, linestyle="--", zorder=4)
     ax.set(xlim=(0, 1), ylim=(0, 1.15 * max(high, int(counts.max()))))

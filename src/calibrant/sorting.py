@@ -80,8 +80,7 @@ def neural_sort(values: Tensor, *, temperature: float = 1e-3) -> Tensor:
         \mathrm{sort}(x)_i = \sum_j \hat P_{ij} x_j .
 
     As :math:`\tau \to 0` it becomes the hard sort, in value and in gradient. Time is
-    :math:`O(n^2)`; memory is bounded, because the rows of :math:`\hat P` are made in
-    blocks and, for large :math:`n`, made again in the backward pass.
+    :math:`O(n^2)`; memory is bounded.
 
     Parameters
     ----------
@@ -114,11 +113,10 @@ def stochastic_neural_sort(
 ) -> Tensor:
     r"""Draw relaxed permutations from the Plackett-Luce distribution, with gradients.
 
-    Gumbel noise is added to the log scores and the sum is sorted (section 4 of the
-    paper of :func:`neural_sort`). Plackett and Luce choose in descending order; our
-    sorts ascend, so the first choice is the LAST row: as :math:`\tau \to 0`, item
-    :math:`j` stands there with probability :math:`e^{s_j} / \sum_k e^{s_k}`. The result
-    has shape ``(samples, ..., n, n)``; ``result @ x.unsqueeze(-1)`` orders ``x``.
+    Section 4 of the paper of :func:`neural_sort`. Our sorts ascend, so the first choice
+    is the LAST row: as :math:`\tau \to 0`, item :math:`j` stands there with probability
+    :math:`e^{s_j} / \sum_k e^{s_k}`. The result has shape ``(samples, ..., n, n)``;
+    ``result @ x.unsqueeze(-1)`` orders ``x``.
 
     Parameters
     ----------

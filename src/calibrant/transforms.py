@@ -52,11 +52,7 @@ def from_json(text: str) -> TargetTransform:
 
 
 class AbstractTransform(StoredPart):
-    """An increasing map of targets onto the line; final classes supply the formulas.
-
-    One that learns parameters names them, returns them from ``_learn``, and refuses
-    those that no fit gives in ``_check``.
-    """
+    """An increasing map of targets onto the line; final classes supply the formulas."""
 
     kind: ClassVar[str] = "transform"
     _fit_on: ClassVar[str] = "the training targets, shape (n,)"
@@ -137,8 +133,7 @@ class IdentityTransform(AbstractTransform):
 class LogTransform(AbstractTransform):
     r"""The map :math:`g(y) = \log y` of positive targets.
 
-    Errors that are relative to the target (prices, concentrations, durations) become
-    alike everywhere, and no prediction is negative.
+    Errors relative to the target become alike everywhere; no prediction is negative.
     """
 
     name: ClassVar[str] = "log"

@@ -90,39 +90,30 @@ def test_order_of_rows_does_not_matter(name: str, kind: str) -> None:
     assert shuffled == pytest.approx(expected, rel=tolerance, abs=1e-9)
 
 
-@EVERY
-def test_a_column_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"Use y.squeeze\(-1\)"):
-        METRICS[name](Gaussian(MEAN, STDDEV), Y[:, None])
-    column = Gaussian(MEAN[:, None], STDDEV[:, None])
-    with pytest.raises(InputError, match="last axis of 1"):
-        METRICS[name](column, Y)
-    with pytest.raises(
-        InputError, match=r"one distribution for each row.*got \(60, 1\)"
-    ):
-        METRICS[name](column, Y[:, None])
+GOOD = Gaussian(MEAN, STDDEV)
+COLUMN = Gaussian(MEAN[:, None], STDDEV[:, None])
+FOR_EACH_ROW = r"one distribution for each row.*got \(60, 1\)"
+BAD = {
+    "column of targets": (GOOD, Y[:, None], r"Use y.squeeze\(-1\)"),
+    "column of predictions": (COLUMN, Y, "last axis of 1"),
+    "columns of both": (COLUMN, Y[:, None], FOR_EACH_ROW),
+    "members": (Gaussian(torch.stack([MEAN, MEAN]), 1.0), Y, "one by one"),
+    "repeated": (GOOD, torch.stack([Y, Y]), r"y must have shape \(n,\) with n >= 1"),
+    "fewer rows": (GOOD, Y[1:], r"batch shape \(60,\).*got \(59,\)"),
+    "missing": (GOOD, Y.where(Y.min() < Y, math.nan), r"y must be finite.*= nan"),
+    "no rows": (Gaussian(np.zeros(0), np.ones(0)), np.zeros(0), "n >= 1"),
+    "one for all rows": (Gaussian(0.0, 1.5), Y, r"each row.*np\.full\(n, mean"),
+    "one pair": ((0.0, 1.5), Y, r"each row.*np\.full\(n, mean"),
+}
 
 
 @EVERY
-def test_members_and_repeated_targets_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="members of an ensemble one by one"):
-        METRICS[name](Gaussian(torch.stack([MEAN, MEAN]), 1.0), Y)
-    with pytest.raises(InputError, match=r"y must have shape \(n,\) with n >= 1"):
-        METRICS[name](Gaussian(MEAN, STDDEV), torch.stack([Y, Y]))
-
-
-@EVERY
-def test_wrong_number_of_rows_is_refused(name: str) -> None:
-    with pytest.raises(InputError, match=r"batch shape \(60,\).*got \(59,\)"):
-        METRICS[name](Gaussian(MEAN, STDDEV), Y[1:])
-
-
-@EVERY
-def test_missing_targets_are_refused(name: str) -> None:
-    y = Y.clone()
-    y[3] = math.nan
-    with pytest.raises(InputError, match=r"y must be finite.*y\[3\] = nan"):
-        METRICS[name](Gaussian(MEAN, STDDEV), y)
+@pytest.mark.parametrize(("given", "y", "text"), BAD.values(), ids=BAD.keys())
+def test_what_does_not_fit_is_refused(
+    name: str, given: object, y: object, text: str
+) -> None:
+    with pytest.raises(InputError, match=text):
+        METRICS[name](given, y)
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in SPREAD_ONLY])
@@ -131,13 +122,6 @@ def test_missing_predictions_are_refused(name: str) -> None:
     mean[3] = math.nan
     with pytest.raises(InputError, match=r"finite|NaN"):
         METRICS[name](Gaussian(mean, STDDEV), Y)
-
-
-@EVERY
-def test_no_rows_are_refused(name: str) -> None:
-    empty = np.zeros(0)
-    with pytest.raises(InputError, match="n >= 1"):
-        METRICS[name](Gaussian(empty, np.ones(0)), empty)
 
 
 @EVERY
@@ -161,15 +145,6 @@ def test_says_what_it_is(name: str) -> None:
     assert metric.__doc__
     assert len(metric.__doc__.strip().splitlines()[0]) > 20
     assert "wrapper" not in metric.__name__
-
-
-@EVERY
-def test_one_law_for_all_rows_is_refused(name: str) -> None:
-    for everywhere in (Gaussian(0.0, 1.5), (0.0, 1.5)):
-        with pytest.raises(
-            InputError, match=r"one distribution for each row.*np\.full\(n, mean"
-        ):
-            METRICS[name](everywhere, Y)
 
 
 def test_law_with_nothing_but_a_cdf_has_a_calibration_error() -> None:

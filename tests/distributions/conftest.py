@@ -39,3 +39,27 @@ def crps_by_definition() -> Score:
         return (weights * width * tail**2).sum((0, 1))
 
     return score
+
+
+@pytest.fixture
+def gaps_to_even_sample() -> Callable[..., tuple[float, float, float]]:
+    """Gaps of mean, stddev and crps to those of a large, even sample, in its spread."""
+
+    def gaps(
+        predictive: AbstractDistribution, *places: Tensor, count: int = 100_000
+    ) -> tuple[float, float, float]:
+        levels = ((torch.arange(count, dtype=torch.float64) + 0.5) / count)[:, None]
+        sample = predictive.quantile(levels.expand(-1, *predictive.batch_shape))
+        spread, scores = sample.std(0), []
+        for y in places:
+            energy = (sample - y).abs().mean(0) - ((2 * levels - 1) * sample).mean(0)
+            scores.append((predictive.crps(y) - energy) / spread)
+        parts = (
+            (predictive.mean - sample.mean(0)) / spread,
+            predictive.stddev / spread - 1,
+            torch.stack(scores),
+        )
+        mean, stddev, crps = (float(part.abs().max()) for part in parts)
+        return mean, stddev, crps
+
+    return gaps

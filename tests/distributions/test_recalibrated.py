@@ -52,36 +52,21 @@ def learned(name: str, n: int = 300, factor: float = 0.5) -> Any:
     return RECALIBRATORS[name]().fit(predictive, y)
 
 
-def even_quantiles(
-    predictive: Recalibrated, count: int = 100_000
-) -> tuple[Tensor, Tensor]:
-    """Levels and quantiles of each row: the distribution as a large, even sample."""
-    levels = (torch.arange(count, dtype=torch.float64) + 0.5) / count
-    each = levels[:, None].expand(-1, *predictive.batch_shape)
-    return levels[:, None], predictive.quantile(each)
-
-
 @pytest.mark.parametrize("base", BASES)
 @pytest.mark.parametrize("name", MAPS)
 def test_moments_and_crps_are_those_of_a_large_even_sample(
-    name: str, base: str
+    name: str, base: str, gaps_to_even_sample: Any
 ) -> None:
-    predictive = learned(name).transform(BASES[base])
-    heavy = base == "student_t"
-    levels, sample = even_quantiles(predictive, 10_000 if heavy else 100_000)
-    spread = sample.std(0)
-    # What the even sample lacks are its tails.
-    mean_error = (predictive.mean - sample.mean(0)) / spread
+    predictive, heavy = learned(name).transform(BASES[base]), base == "student_t"
+    y = BASES[base].quantile(0.8) + 0.1
+    count = 10_000 if heavy else 100_000
+    mean, stddev, crps = gaps_to_even_sample(predictive, y, count=count)
     # The panels over values do not end at the kinks of a map.
     kinked = base == "mixture" and name in ("isotonic", "empirical")
-    assert mean_error.abs().max() < (2e-2 if heavy else 1e-3 if kinked else 2e-5)
-    assert heavy or (predictive.stddev / spread - 1).abs().max() < (
-        1e-3 if kinked else 2e-4
-    )
-    y = BASES[base].quantile(0.8) + 0.1
-    energy = (sample - y).abs().mean(0) - ((2 * levels - 1) * sample).mean(0)
-    limit = 1e-4 if heavy else 5e-4 if kinked else 1e-5
-    assert ((predictive.crps(y) - energy) / spread).abs().max() < limit
+    # What the even sample lacks are its tails.
+    assert mean < (2e-2 if heavy else 1e-3 if kinked else 2e-5)
+    assert heavy or stddev < (1e-3 if kinked else 2e-4)
+    assert crps < (1e-4 if heavy else 5e-4 if kinked else 1e-5)
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -206,7 +191,9 @@ def test_float32_keeps_upper_quantiles_that_its_levels_cannot_say() -> None:
 
 
 @pytest.mark.parametrize("name", MAPS)
-def test_a_recalibrated_distribution_can_be_recalibrated(name: str) -> None:
+def test_a_recalibrated_distribution_can_be_recalibrated(
+    name: str, gaps_to_even_sample: Any
+) -> None:
     once = learned("smooth").transform(Gaussian(MEAN, SCALE))
     twice = learned(name, n=100, factor=0.8).transform(once)
     assert twice.base is once.base
@@ -216,8 +203,7 @@ def test_a_recalibrated_distribution_can_be_recalibrated(name: str) -> None:
     torch.testing.assert_close(twice.cdf(y), outer.forward(inner).cdf)
     expected = once.log_prob(y) + outer.log_density(inner)
     torch.testing.assert_close(twice.log_prob(y), expected)
-    _, sample = even_quantiles(twice)
-    assert ((twice.mean - sample.mean(0)) / sample.std(0)).abs().max() < 1e-4
+    assert gaps_to_even_sample(twice, y)[0] < 1e-4
     levels = torch.tensor([0.01, 0.5, 0.99])[:, None].expand(-1, 3)
     torch.testing.assert_close(
         twice.cdf(twice.quantile(levels)), levels, atol=1e-7, rtol=0

@@ -155,24 +155,6 @@ def test_is_reproducible_and_takes_tensors() -> None:
     assert worst_group(torch.tensor(pit), tensors, draws=100) == first
 
 
-def test_names_what_is_wrong() -> None:
-    pit = uniform(10)
-    with pytest.raises(InputError, match=r"each of the 10 PIT values.* got \(3,\)"):
-        calibration_by(pit, [1, 2, 3])
-    with pytest.raises(InputError, match=r"keys\['x'\] must have one value"):
-        worst_group(pit, {"x": np.ones((10, 1))})
-    with pytest.raises(InputError, match=r"numbers or names, got dtype datetime64"):
-        calibration_by(pit, np.arange(10).astype("datetime64[D]"))
-    with pytest.raises(InputError, match="bins must be a whole number >= 1"):
-        calibration_by(pit, pit, bins=0)
-    with pytest.raises(InputError, match="at least one column"):
-        worst_group(pit, {})
-    with pytest.raises(InputError, match="levels must be a whole number >= 2"):
-        worst_group(pit, {"x": pit}, levels=1)
-    with pytest.raises(InputError, match=r"lie in \[0, 1\]"):
-        calibration_by(pit + 1, pit)
-
-
 def predictions(
     n: int, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Generator]:
@@ -262,17 +244,38 @@ def test_takes_pit_values_that_are_there_already() -> None:
     assert given == distribution_calibration(law, y, draws=40)
 
 
-def test_distribution_calibration_names_what_is_wrong() -> None:
-    law = Gaussian(torch.zeros(30), 1.0)
-    y = torch.linspace(-1, 1, 30)
-    with pytest.raises(InputError, match="bins must be a whole number"):
-        distribution_calibration(law, y, bins=0)
-    with pytest.raises(InputError, match="levels must be a whole number >= 2"):
-        distribution_calibration(law, y, levels=1)
-    with pytest.raises(InputError, match="draws must be"):
-        distribution_calibration(law, y, draws=1)
-    with pytest.raises(InputError, match="each of 30 targets, got 29"):
-        distribution_calibration(law, y, pit=law.cdf(y)[1:])
+TEN = uniform(10)
+THIRTY = Gaussian(np.zeros(30), np.ones(30)), np.linspace(-1, 1, 30)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: calibration_by(TEN, [1, 2, 3]), r"each of the 10 .* got \(3,\)"),
+        (
+            lambda: worst_group(TEN, {"x": np.ones((10, 1))}),
+            r"keys\['x'\] must have one value",
+        ),
+        (
+            lambda: calibration_by(TEN, np.arange(10).astype("datetime64[D]")),
+            "numbers or names, got dtype datetime64",
+        ),
+        (lambda: calibration_by(TEN, TEN, bins=0), "bins must be a whole number >= 1"),
+        (lambda: worst_group(TEN, {}), "at least one column"),
+        (lambda: worst_group(TEN, {"x": TEN}, levels=1), "whole number >= 2"),
+        (lambda: calibration_by(TEN + 1, TEN), r"lie in \[0, 1\]"),
+        (lambda: distribution_calibration(*THIRTY, bins=0), "bins must be a whole"),
+        (lambda: distribution_calibration(*THIRTY, levels=1), "whole number >= 2"),
+        (lambda: distribution_calibration(*THIRTY, draws=1), "draws must be"),
+        (
+            lambda: distribution_calibration(*THIRTY, pit=uniform(29)),
+            "each of 30 targets, got 29",
+        ),
+    ],
+)
+def test_names_what_is_wrong(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call()
 
 
 COLUMNS = arrays(

@@ -1,5 +1,7 @@
 """Randomized PIT values and the detection of rounded and capped targets."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -187,27 +189,30 @@ def test_values_lie_in_the_cell_of_their_target(
     assert (pit <= law.cdf(y + step / 2)).all()
 
 
-def test_names_what_is_wrong() -> None:
-    law, y = perfect(20, None)
-    with pytest.raises(InputError, match='randomized must be "auto"'):
-        pit_values(law, y, randomized="yes")
-    with pytest.raises(InputError, match="Drop one of them"):
-        pit_values(law, y, randomized=False, grid=TargetGrid(step=1))
-    with pytest.raises(InputError, match=r"lie on the grid .* 20 of 20"):
-        pit_values(law, y, grid=TargetGrid(step=1))
-    with pytest.raises(InputError, match="1 of 2 do not, the first is 7"):
-        pit_values(law[:2], [5.0, 7.0], grid=TargetGrid(upper_cap=6))
-    with pytest.raises(InputError, match="batch shape"):
-        pit_values(law, y[:, None])
+INTEGERS = TargetGrid(step=1)
+HALVES = perfect(20, TargetGrid(step=1, offset=0.5))
 
 
-def test_a_grid_must_say_something() -> None:
-    with pytest.raises(InputError, match="a step or a cap"):
-        TargetGrid()
-    with pytest.raises(InputError, match="step must be a finite number above 0"):
-        TargetGrid(step=0)
-    with pytest.raises(InputError, match="below upper_cap, got 2 and 1"):
-        TargetGrid(lower_cap=2, upper_cap=1)
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: pit_values(*HALVES, randomized="yes"), 'randomized must be "auto"'),
+        (lambda: pit_values(*HALVES, randomized=False, grid=INTEGERS), "Drop one of"),
+        (lambda: pit_values(*HALVES, grid=INTEGERS), "lie on the grid .* 20 of 20"),
+        (
+            lambda: pit_values(HALVES[0][:2], [5.0, 7.0], grid=TargetGrid(upper_cap=6)),
+            "1 of 2 do not, the first is 7",
+        ),
+        (lambda: pit_values(HALVES[0], HALVES[1][:, None]), "batch shape"),
+        (TargetGrid, "a step or a cap"),
+        (lambda: TargetGrid(step=0), "step must be a finite number above 0"),
+        (lambda: TargetGrid(lower_cap=2, upper_cap=1), "upper_cap, got 2 and 1"),
+        (lambda: detect_grid(np.ones((2, 2))), r"shape \(n,\), got \(2, 2\)"),
+    ],
+)
+def test_names_what_is_wrong(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        call()
 
 
 # What detect_grid finds in targets like those of the paper's data sets.
@@ -260,8 +265,3 @@ def test_finds_the_grid(y: np.ndarray, grid: TargetGrid) -> None:
 @pytest.mark.parametrize("y", CONTINUOUS.values(), ids=CONTINUOUS.keys())
 def test_does_not_invent_a_grid(y: np.ndarray) -> None:
     assert detect_grid(y) is None
-
-
-def test_detection_needs_a_column() -> None:
-    with pytest.raises(InputError, match=r"shape \(n,\), got \(2, 2\)"):
-        detect_grid(np.ones((2, 2)))

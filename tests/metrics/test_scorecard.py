@@ -219,16 +219,12 @@ def test_different_calibration_errors_are_found() -> None:
     assert share > 0.6
 
 
-def test_comparison_refuses_other_rows(honest: Scorecard) -> None:
-    mean, spread, y = make(50)
-    with pytest.raises(InputError, match="different numbers of rows: 50, 1000"):
-        honest.compare(evaluate((mean, spread), y))
-
-
-def test_comparison_refuses_other_targets(honest: Scorecard) -> None:
+def test_comparison_refuses_other_rows_and_targets(honest: Scorecard) -> None:
     mean, spread, y = make(1000)
     again = evaluate((mean.float(), spread.float()), y.float())
     assert abs(honest.compare(again, draws=40)["crps"].difference) < 1e-6
+    with pytest.raises(InputError, match="different numbers of rows: 50, 1000"):
+        honest.compare(evaluate((mean[:50], spread[:50]), y[:50]))
     turned = evaluate((mean.flip(0), spread.flip(0)), y.flip(0))
     with pytest.raises(
         InputError, match=r"different targets in 1000 of 1000.*one order"
@@ -249,7 +245,7 @@ def test_comparison_shows_the_calibration_error_of_the_card(dtype: torch.dtype) 
     assert found == pytest.approx(samples["calibration_error"], rel=1e-12)
 
 
-@pytest.mark.parametrize("m", [10, 20, 50])
+@pytest.mark.parametrize("m", [10, 50])
 def test_a_perfect_sampler_has_no_fault(m: int) -> None:
     models = 25
     names = ("calibration_error", "coverage_90", "ence", "uce")

@@ -128,21 +128,19 @@ def test_float32_batches_are_summed_in_float64(law: Gaussian, y: Tensor) -> None
 
 
 @pytest.mark.parametrize(
-    ("options", "text"),
+    ("kind", "options", "text"),
     [
-        ({"levels": 0}, "levels must be a whole number >= 1"),
-        ({"reduction": "max"}, "reduction must be one of"),
-        ({"kind": "middle"}, "kind must be"),
+        (StreamingCalibrationError, {"levels": 0}, "levels must be a whole number"),
+        (StreamingCalibrationError, {"reduction": "max"}, "reduction must be one of"),
+        (StreamingCalibrationError, {"kind": "middle"}, "kind must be"),
+        (StreamingCoverage, {"level": 90}, "level must lie strictly between 0 and 1"),
     ],
 )
-def test_bad_options_are_refused_at_once(options: dict[str, object], text: str) -> None:
+def test_bad_options_are_refused_at_once(
+    kind: type[_Streaming], options: dict[str, object], text: str
+) -> None:
     with pytest.raises(InputError, match=text):
-        StreamingCalibrationError(**options)  # type: ignore[arg-type]
-
-
-def test_bad_level_is_refused_at_once() -> None:
-    with pytest.raises(InputError, match="level must lie strictly between 0 and 1"):
-        StreamingCoverage(level=90)
+        kind(**options)
 
 
 def test_rounded_targets_need_a_grid(generator: torch.Generator) -> None:

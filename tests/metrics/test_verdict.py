@@ -98,7 +98,7 @@ def test_the_sentence_names_the_fault_that_was_built_in(model: str) -> None:
     draw, name, enough = MODELS[model]
     said: Counter[str] = Counter()
     for n in SIZES:
-        runs = 3 if n > 1000 else 15
+        runs = 2 if n > 1000 else 12
         for run in range(runs):
             card = _card(draw(np.random.default_rng([run, n]), n))
             words, sure = card.verdict(), diagnose(card).sure

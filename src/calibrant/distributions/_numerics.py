@@ -1,33 +1,28 @@
 r"""The root finder and the integrator behind everything without a closed form.
 
 **Roots.** :func:`solve_increasing` inverts an increasing function for many rows,
-:func:`tail_quantile` a cdf, by the logarithm of the smaller tail.
+:class:`Searched` a cdf, by the logarithm of the smaller tail.
 
-**Integrals.** :func:`moments` and :func:`integrated_crps` integrate the quantile
-function Q over levels, :math:`\int f(Q(u)) \, dR(u)`, where R is a map of levels. On
-each panel of normal scores :math:`z = \Phi^{-1}(u)` Q is followed by a polynomial, and
-that is integrated against R exactly, kink by kink, once for all rows. Where quantiles
-have to be searched for, the same integrals are taken over values,
-:math:`\int F(y) \, dy`, on panels that follow the cdf of each row.
+**Integrals.** :func:`moments` and :func:`integrated_crps` integrate the cdf over
+values, on panels that follow it row by row.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import lru_cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from calibrant._checks import UnsupportedError
-from calibrant.contracts import PitValues, UnitMap
-from calibrant.distributions.base import AbstractDistribution, joint_shape
-from calibrant.distributions.normal import (
-    log_normal_density,
-    normal_cdf,
-    normal_pit,
-    normal_score,
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    FromBothTails,
+    compact,
+    joint_shape,
 )
+from calibrant.distributions.normal import normal_score
 
 #: Numbers of a block of rows.
 _ENTRIES = 2**18
@@ -95,11 +90,9 @@ def solve_increasing(
 
     A Newton step is taken where it stays inside the bracket and at least halves the
     step before; elsewhere the bracket is halved. So flat stretches (between far apart
-    components) and wrong slopes cost steps, never the root.
-
-    The function should be relative, as the logarithm of a probability: what is near 0
-    is judged by it. The result has no gradient; where the function has one sign in the
-    bracket, it is the nearer end.
+    components) and wrong slopes cost steps, never the root. What is near 0 is judged
+    by the gap, which should be relative, as the logarithm of a probability. The result
+    has no gradient; where the function has one sign, it is the nearer end.
     """
     eps = torch.finfo(low.dtype).eps
     with torch.no_grad():
@@ -129,270 +122,93 @@ def solve_increasing(
     return torch.where(jumps, high, x)
 
 
-def tail_quantile(
-    logs: Callable[[Tensor], tuple[Tensor, Tensor]],
-    tail: Tensor,
-    below: Tensor,
-    bracket: tuple[Tensor, Tensor],
-    *,
-    start: Tensor | None = None,
-    learned: bool = False,
-) -> Tensor:
-    """Smallest values with the probability ``tail`` below them, or else above them.
-
-    ``logs`` maps values to the logarithms of that tail and of the density, ``-inf``
-    where there is none. ``tail`` lies inside (0, 1/2], ``below`` says on which side.
-    Where the ends of the ``bracket`` are one, or infinite, nothing is sought.
-    ``learned`` roots get their derivatives.
-    """
-    low, high = bracket
-    open_ = low.isfinite() & (high - low).isfinite() & (low < high)
-    inner = [torch.where(open_, end, 0.0) for end in (low, high)]
-    log_goal = tail.log()
-
-    def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
-        log_tail, log_density = logs(x)
-        gap = torch.where(below, log_tail - log_goal, log_goal - log_tail)
-        # On a plateau at the level the smallest value is sought: go left.
-        plateau = log_density.isneginf() & (gap > -_SETTLED)
-        return torch.where(plateau, 1.0, gap), (log_density - log_tail).exp()
-
-    with torch.no_grad():
-        root = solve_increasing(gap_and_slope, *inner, start=start)
-        root = torch.where(open_, root, low / 2 + high / 2)
-    if learned:
-        root = with_implicit_gradient(root, *gap_and_slope(root))
-    return root
+Bracket = tuple[Tensor, Tensor, Tensor | None]
 
 
-# Integrals over levels.
+class Searched(FromBothTails, ABC):
+    """A distribution whose quantiles are roots of its cdf, between known ends."""
 
-_DEGREE = 8
-#: Edges of the panels in normal scores, out to tails of 2e-38.
-_OUTER = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.5, 11.0, 12.9]
+    @property
+    def _searched(self) -> bool:
+        return True
 
+    @property
+    def _entries(self) -> int:
+        """Numbers that the search for a quantile holds at once."""
+        return 8
 
-class _Identity:
-    """The map of [0, 1] that changes nothing."""
+    @abstractmethod
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:
+        """Values around the quantiles, and where to start."""
 
-    knots = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    @abstractmethod
+    def _ends(self, below: Tensor) -> Tensor:
+        """Lower or upper ends of the support."""
 
-    def forward(self, pit: PitValues) -> PitValues:
-        return pit
+    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
+        """Logarithms of a tail and of the density, ``-inf`` if there is none."""
+        pit = self._pit(x)
+        log_tail = torch.where(below, pit.log_cdf, pit.log_survival)
+        try:
+            return log_tail, self._log_prob(x)
+        except UnsupportedError:
+            return log_tail, torch.full_like(log_tail, -torch.inf)
 
-    def inverse(self, levels: PitValues) -> PitValues:
-        return levels
+    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        shape = joint_shape(cdf.shape, self.batch_shape)
+        levels = (part.double().expand(shape) for part in (cdf, survival))
+        size = self._entries * (shape.numel() // max(1, self.batch_shape.numel()))
+        return by_rows(Searched._roots, self, *levels, size=size)
 
-    def log_density(self, pit: PitValues) -> Tensor:
-        return torch.zeros_like(pit.cdf)
+    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
+        """Smallest values with such probabilities below and above them."""
+        shape, small = cdf.shape, [compact(part) for part in (cdf, survival)]
+        inside = torch.minimum(*small) > 0
+        regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
+        below = (small[0] < small[1]).expand(shape)
+        tail = torch.where(below, regular[0], regular[1])
+        log_goal = tail.log()
+        with torch.no_grad():
+            low, high, start = self._bracket(*regular)
+            # Where the ends are one, or infinite, nothing is sought.
+            open_ = low.isfinite() & (high - low).isfinite() & (low < high)
+            inner = [torch.where(open_, end, 0.0) for end in (low, high)]
 
+        def gap_and_slope(x: Tensor) -> tuple[Tensor, Tensor]:
+            log_tail, log_density = self._logs(x, below)
+            gap = torch.where(below, log_tail - log_goal, log_goal - log_tail)
+            # On a plateau at the level the smallest value is sought: go left.
+            plateau = log_density.isneginf() & (gap > -_SETTLED)
+            return torch.where(plateau, 1.0, gap), (log_density - log_tail).exp()
 
-_IDENTITY = _Identity()
-
-
-def _gauss(count: int) -> tuple[Tensor, Tensor]:
-    x, w = np.polynomial.legendre.leggauss(count)
-    return torch.from_numpy(x), torch.from_numpy(w)
-
-
-def _legendre(x: Tensor, count: int) -> Tensor:
-    """Return the first ``count`` Legendre polynomials, ``(count, *x.shape)``."""
-    values = [torch.ones_like(x), x]
-    for k in range(1, count - 1):
-        values.append(((2 * k + 1) * x * values[k] - k * values[k - 1]) / (k + 1))
-    return torch.stack(values[:count])
-
-
-class LevelRule:
-    r"""Nodes and weights for integrals of quantile functions against a map of levels.
-
-    On each panel of normal scores Q is the polynomial through its values at
-    Gauss-Legendre nodes. The weights are :math:`\int L_i \, dR` for its Lagrange
-    polynomials, by Gauss-Legendre from kink to kink of the map R. Without a kink inside
-    these are the usual weights times the density of R. ``kinks`` are levels ``(k,)``
-    where Q bends; with ``steps`` it is constant between them.
-    """
-
-    def __init__(
-        self, unit_map: UnitMap, kinks: Tensor | None = None, *, steps: bool = False
-    ) -> None:
-        self._map, self._degree = unit_map, 1 if steps else _DEGREE
-        outer = torch.tensor(_OUTER, dtype=torch.float64)
-        usual = torch.cat([-outer.flip(0), outer.new_zeros(1), outer])
-        own = usual[:0] if kinks is None else _scores(kinks, usual)
-        self._edges = torch.cat([own, usual[:0] if steps else usual]).unique()
-        # The usual edges too: the panel of a step may be too wide for Gauss-Legendre.
-        self._fine = torch.cat(
-            [self._edges, _scores(unit_map.knots, usual), usual]
-        ).unique()
-        self._panel = torch.searchsorted(self._edges, self._fine[:-1], right=True) - 1
-        x, w = _gauss(self._degree)
-        order = torch.arange(self._degree, dtype=torch.float64)
-        # Values at the nodes -> Legendre coefficients of the polynomial through them.
-        basis = _legendre(x, self._degree)
-        self._coefficients = (order[:, None] + 0.5) * w * basis
-        half = self._edges.diff()[:, None] / 2
-        self._collect((self._edges[:-1, None] + half * (1 + x)).flatten())
-
-    def _collect(self, places: Tensor) -> None:
-        """Integrate from kink to kink; lay nodes and weights out in one row."""
-        shape = (len(self._edges) - 1, self._degree)
-        found = []
-        for upper in (False, True):
-            pieces = self._pieces(
-                self._fine[:-1], self._fine[1:], self._panel, upper=upper
-            )
-            whole = torch.zeros(shape, dtype=torch.float64)
-            whole = whole.index_add(0, self._panel, pieces.T)
-            found.append((whole @ self._coefficients).flatten())
-            if not upper:
-                sums = pieces.cumsum(1) - pieces
-                first = torch.searchsorted(self._panel, torch.arange(shape[0]))
-                #: From the start of a panel to each of its kinks, ``(degree, kinks)``.
-                self._running = sums - sums[:, first][:, self._panel]
-        ends = self._map.forward(normal_pit(self._edges[[0, -1]]))
-        low, high = ends.cdf[:1], ends.survival[1:]
-        #: Normal scores of the nodes, ascending, with those of the ends, ``(k,)``.
-        self.nodes = torch.cat([self._edges[:1], places, self._edges[-1:]])
-        #: Weights of dR and of 2 (1 - R) dR, both ``(k,)``.
-        self.weights = torch.cat([low, found[0], high])
-        self.upper_weights = torch.cat([low * (2 - low), found[1], high.square()])
-
-    def _pieces(
-        self, start: Tensor, end: Tensor, panel: Tensor, *, upper: bool = False
-    ) -> Tensor:
-        """Integrals of Legendre polynomials between scores, ``(degree, *shape)``."""
-        low, high = (self._map.forward(normal_pit(part)) for part in (start, end))
-        gain = torch.where(
-            start < 0, high.cdf - low.cdf, low.survival - high.survival
-        ).clamp_min(0)
-        x, w = (part.to(start) for part in _gauss(_DEGREE))
-        half = (end - start) / 2
-        places = [start + half * (1 + node) for node in x]
-        log_density = self._map.log_density
-        rates = torch.stack(
-            [log_density(normal_pit(z)) + log_normal_density(z) for z in places]
-        )
-        # Only the shape of the density is used: in a piece of a few roundings it may
-        # be a neighbor's.
-        room = [1] * start.ndim
-        shares = (rates + w.log().view(-1, *room)).softmax(0).nan_to_num() * gain
-        total = torch.zeros((self._degree, *start.shape)).to(start)
-        edges = self._edges.to(start)
-        left, right = edges[panel], edges[panel + 1]
-        for place, share in zip(places, shares, strict=True):
-            if upper:
-                share = 2 * share * self._map.forward(normal_pit(place)).survival
-            within = (2 * place - left - right) / (right - left)  # from -1 to 1
-            total = total + share * _legendre(within, self._degree)
-        return total
-
-    def quantiles(self, distribution: AbstractDistribution) -> Tensor:
-        """Quantiles of all rows at the nodes, float64, ``(k, *batch_shape)``."""
-        nodes = self.nodes.to(distribution._like.device)
-        lower = int((nodes < 0).sum())  # levels below, then above: each asked once
-        parts = []
-        for some in (nodes[:lower], nodes[lower:]):
-            tails = (distribution._for_each_row(normal_cdf(z)) for z in (some, -some))
-            parts.append(distribution._quantile_at(*tails))
-        quantiles: Tensor = torch.cat(parts).double()
-        return quantiles
-
-    def crps(self, quantiles: Tensor, value: Tensor, score: Tensor) -> Tensor:
-        r"""Integrate the energy form over levels.
-
-        .. math:: 2 \int Q \, (1 - R) \, dR - y - 2 \int_0^{F(y)} (Q - y) \, dR
-
-        The quantiles at the nodes are ``(k, *batch_shape)``; the values y and the
-        normal scores of F(y) before the map are ``(..., *batch_shape)`` in float64.
-        """
-        batch = quantiles.shape[1:]
-        front = value.shape[: value.ndim - len(batch)].numel()
-        y, z = (part.reshape(front, *batch) for part in (value, score.detach()))
-        weights, upper = (w.to(quantiles) for w in (self.weights, self.upper_weights))
-        shape = (len(self._edges) - 1, self._degree)
-        inner, shares = quantiles[1:-1].view(*shape, *batch), weights[1:-1].view(shape)
-        with torch.no_grad():  # the integrand is 0 at F(y): the limit has no gradient
-            panel, within = self._up_to(z)
-        sums = torch.einsum("pi,pi...->p...", shares, inner)
-        sums = torch.cat([weights[0] * quantiles[:1], sums]).cumsum(0)
-        mass = torch.cat([weights[:1], shares.sum(1)]).cumsum(0)
-        own = inner.gather(0, panel[:, None].expand(-1, self._degree, *batch))
-        own = torch.einsum("ki,ni...->kn...", self._coefficients.to(own), own)
-        below = sums.gather(0, panel) + (within * own).sum(0)
-        below = below - (mass[panel] + within[0]) * y
-        below = torch.where(z <= self._edges[0].to(z), 0.0, below)
-        whole = sums[-1] + weights[-1] * quantiles[-1] - y
-        below = torch.where(z >= self._edges[-1].to(z), whole, below)
-        total = torch.einsum("k,k...->...", upper, quantiles)
-        return (total - y - 2 * below).clamp_min(0).reshape(value.shape)
-
-    def _up_to(self, score: Tensor) -> tuple[Tensor, Tensor]:
-        """Panel of each score, and integrals from its start, ``(degree, *shape)``."""
-        fine, panels = self._fine.to(score), self._panel.to(score.device)
-        inside = score.clamp(fine[0], fine[-1]).contiguous()
-        kink = torch.searchsorted(fine, inside, right=True) - 1
-        kink = kink.clamp(0, len(panels) - 1)
-        panel = panels[kink]
-        running = self._running.to(score)[:, kink]
-        return panel, running + self._pieces(fine[kink], inside, panel)
-
-
-def _scores(levels: Tensor, usual: Tensor) -> Tensor:
-    """Normal scores of levels ``(k,)``, inside of the usual panels."""
-    given = levels.detach().double().cpu()
-    return normal_score(given, 1 - given).clamp(usual[0], usual[-1])
-
-
-@lru_cache(maxsize=32)  # a model predicts again and again with one map
-def level_rule(unit_map: UnitMap | None) -> LevelRule:
-    """Return the rule of a map for smooth quantile functions, made once for each."""
-    with torch.inference_mode(False):
-        return LevelRule(_IDENTITY if unit_map is None else unit_map)
-
-
-def _rule_of(
-    distribution: AbstractDistribution,
-) -> tuple[AbstractDistribution, LevelRule]:
-    """Return what is asked for quantiles, and the rule that meets all kinks."""
-    inner, unit_map = distribution._without_map()
-    kinks, steps = inner._level_kinks()
-    if kinks is None:
-        return inner, level_rule(unit_map)  # type: ignore[arg-type]
-    return inner, LevelRule(unit_map or _IDENTITY, kinks, steps=steps)
-
-
-def _level_moments(distribution: AbstractDistribution) -> Tensor:
-    inner, rule = _rule_of(distribution)
-
-    def ask(some: AbstractDistribution) -> Tensor:
-        quantiles = rule.quantiles(some)
-        weights = rule.weights.to(quantiles)
-        center = quantiles[len(quantiles) // 2].detach()
-        distance = quantiles - center
-        first = torch.einsum("k,k...->...", weights, distance)
-        second = torch.einsum("k,k...->...", weights, distance.square())
-        return torch.stack([center + first, (second - first.square()).clamp_min(0)])
-
-    return by_rows(ask, inner, size=len(rule.nodes))
-
-
-def _level_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
-    inner, rule = _rule_of(distribution)
-
-    def ask(some: AbstractDistribution, y: Tensor) -> Tensor:
-        pit = some._pit(y)
-        score = normal_score(pit.cdf.double(), pit.survival.double())
-        return rule.crps(rule.quantiles(some), y, score)
-
-    return by_rows(ask, inner, value, size=len(rule.nodes))
+        with torch.no_grad():
+            root = solve_increasing(gap_and_slope, *inner, start=start)
+            root = torch.where(open_, root, low / 2 + high / 2)
+        if torch.is_grad_enabled() and (self._trained or tail.requires_grad):
+            gap, slope = gap_and_slope(root)
+            if (slope > 0).any():  # false for steps
+                root = with_implicit_gradient(root, gap, slope)
+        atom = self._at_atom(root)
+        if atom is not None:  # which does not move
+            root = torch.where(atom, root.detach(), root)
+        if inside.all():
+            return root
+        return torch.where(inside, root, self._ends(below).to(root.dtype))
 
 
 # Integrals over values.
 
-_PANELS, _NODES, _MOST_KINKS = 64, 5, 128
+_PANELS, _NODES, _KINKS, _ROUGH_KINKS = 64, 5, 512, 128
+_SIZE = 2 * _PANELS * _NODES
 #: Beyond these tails nothing is integrated.
 _LEAST = 1e-40
+
+
+def gauss(count: int, like: Tensor, extra: int = 0) -> tuple[Tensor, Tensor]:
+    """Gauss-Legendre nodes and weights, before ``extra`` axes."""
+    x, w = (torch.from_numpy(p) for p in np.polynomial.legendre.leggauss(count))
+    shape = (-1, *[1] * extra)
+    return x.to(like).view(shape), w.to(like).view(shape)
 
 
 class _Panels:
@@ -424,11 +240,17 @@ class _Panels:
         if kinks is not None:
             kinks = kinks.detach().double().clamp(self.low, self.high)
             edges.append(self._place(kinks))
-        levels, _ = distribution._level_kinks()
-        if levels is not None:  # of a map: roughly is enough for many small kinks
-            some = levels[:: -(-len(levels) // _MOST_KINKS)].to(t)
+        levels = distribution._level_kinks()
+        if levels is not None and distribution._searched:
+            # Roughly is enough for many small kinks.
+            some = levels[:: -(-len(levels) // _ROUGH_KINKS)].to(t)
             cdf = distribution._tails(self.value(t))[0].double()
             edges.append(_interpolated(some.view(-1, *room), cdf.cummax(0).values, t))
+        elif levels is not None:
+            some = levels[:: -(-len(levels) // _KINKS)].to(t)
+            level = distribution._for_each_row(some)
+            y = distribution._quantile_at(level, 1 - level).double()
+            edges.append(self._place(y.clamp(self.low, self.high)))
         self._edges = torch.cat(edges).sort(0).values
 
     def _place(self, y: Tensor) -> Tensor:
@@ -449,7 +271,7 @@ class _Panels:
         edges = self._edges
         if end is not None:
             edges = torch.cat([edges, self._place(end)[None]]).sort(0).values
-        x, w = (part.to(edges).view(-1, *[1] * edges.ndim) for part in _gauss(_NODES))
+        x, w = gauss(_NODES, edges, edges.ndim)
         half = edges.diff(dim=0) / 2
         t = edges[:-1] + half * (1 + x)
         width = w * half * self._scale * t.cosh()
@@ -475,7 +297,7 @@ def _interpolated(wanted: Tensor, measure: Tensor, t: Tensor) -> Tensor:
     return found.movedim(-1, 0)
 
 
-def _value_moments(distribution: AbstractDistribution) -> Tensor:
+def _moments(distribution: AbstractDistribution) -> Tensor:
     with torch.no_grad():
         panels = _Panels(distribution)
         center, (y, width) = panels.middle(), panels.nodes()
@@ -485,7 +307,7 @@ def _value_moments(distribution: AbstractDistribution) -> Tensor:
     return torch.stack([center + first, (second - first.square()).clamp_min(0)])
 
 
-def _value_crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
+def _crps(distribution: AbstractDistribution, value: Tensor) -> Tensor:
     with torch.no_grad():
         panels = _Panels(distribution)
     scores = []
@@ -505,12 +327,7 @@ def moments(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:
 
     They are infinite or NaN where the tails are too heavy.
     """
-    searched, size = distribution._searched, 2 * _PANELS * _NODES
-    mean, variance = (
-        by_rows(_value_moments, distribution, size=size)
-        if searched
-        else _level_moments(distribution)
-    )
+    mean, variance = by_rows(_moments, distribution, size=_SIZE)
     low, high = _tail_growth(distribution)
     mean = torch.where(high >= 1, torch.inf, torch.where(low >= 1, -torch.inf, mean))
     mean = torch.where((low >= 1) & (high >= 1), torch.nan, mean)
@@ -533,10 +350,7 @@ def integrated_crps(
         )
     shape = joint_shape(value.shape, distribution.batch_shape)
     y = value.double().expand(shape)
-    if distribution._searched:
-        size = 2 * _PANELS * _NODES
-        return by_rows(_value_crps, distribution, y, size=size)
-    return _level_crps(distribution, y)
+    return by_rows(_crps, distribution, y, size=_SIZE)
 
 
 def _tail_growth(distribution: AbstractDistribution) -> tuple[Tensor, Tensor]:

@@ -18,16 +18,16 @@ from calibrant._checks import (
     pit_from_cdf,
 )
 from calibrant.contracts import HasCdf, PitValues
-from calibrant.distributions._numerics import integrated_crps, tail_quantile
+from calibrant.distributions._numerics import Bracket, Searched, integrated_crps
 from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 
-class TorchDistribution(AbstractDistribution):
+class TorchDistribution(Searched):
     r"""Adapter of a distribution of ``torch.distributions`` with a cdf.
 
     Values outside the support have cdf 0 or 1 and log_prob ``-inf``, where torch raises
     or extrapolates. ``quantile`` inverts the cdf if torch has no ``icdf``; ``crps`` is
-    an integral over levels, or over values if there is no ``icdf``. The tails are
+    an integral over values. The tails are
     as precise as torch's cdf and :math:`1 - F` are.
 
     Parameters
@@ -46,6 +46,8 @@ class TorchDistribution(AbstractDistribution):
     """
 
     _parameters = ("_example",)
+    _quantile_at = AbstractDistribution._quantile_at
+    _upper_quantile = AbstractDistribution._upper_quantile
 
     def __init__(self, distribution: Distribution) -> None:
         name = type(distribution).__name__
@@ -146,7 +148,7 @@ class TorchDistribution(AbstractDistribution):
         shape = joint_shape(level.shape, self.batch_shape)
         level = level.to(self.dtype).expand(shape)
         if self._searched:
-            return self._root(level)
+            return self._roots(level, 1 - level)
         # torch mirrors some levels, which rounds those next to 0 and 1 to these.
         eps = torch.finfo(self.dtype).eps
         nearest = level.clamp(2 * eps, 1 - 2 * eps)
@@ -161,35 +163,24 @@ class TorchDistribution(AbstractDistribution):
             return True
         return False
 
-    def _root(self, level: Tensor) -> Tensor:
-        """Root of the cdf where torch has no inverse of it."""
-        tail = torch.minimum(level, 1 - level)
-        below, inside = level < 0.5, tail > 0
-        regular = torch.where(inside, tail, 0.5)
-
-        def logs(x: Tensor) -> tuple[Tensor, Tensor]:
-            cdf = self._cdf(x)
-            # The log_prob at the end of a support may be infinite.
-            return torch.where(below, cdf, 1 - cdf).log(), self._log_prob(x)
-
-        with torch.no_grad():
-            bracket = self._bracket(torch.where(inside, level, 0.5))
-        learned = torch.is_grad_enabled() and (self._trained or level.requires_grad)
-        found = tail_quantile(logs, regular, below, bracket, learned=learned)
-        low, high = self._bounds()
-        return torch.where(inside, found, torch.where(below, low, high))
-
-    def _bracket(self, level: Tensor) -> tuple[Tensor, Tensor]:
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:  # noqa: ARG002
         """Widen an interval until it holds the quantiles of all rows."""
-        lower, upper = (bound.expand(level.shape) for bound in self._bounds())
+        lower, upper = (bound.expand(cdf.shape) for bound in self._bounds())
         center = torch.where(lower.isfinite(), lower, upper.nan_to_num(posinf=0.0))
         low = high = center
         for doublings in range(0, 1000, 2):
             low = torch.maximum(lower, center - 2.0**doublings)
             high = torch.minimum(upper, center + 2.0**doublings)
-            if ((self._cdf(low) <= level) & (self._cdf(high) >= level)).all():
+            if ((self._cdf(low) <= cdf) & (self._cdf(high) >= cdf)).all():
                 break
-        return low, high
+        return low, high, None
+
+    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
+        cdf = self._cdf(x)  # a logarithm of 0 must not be finite here
+        return torch.where(below, cdf, 1 - cdf).log(), self._log_prob(x)
+
+    def _ends(self, below: Tensor) -> Tensor:
+        return torch.where(below, *self._bounds())
 
     def _crps(self, value: Tensor) -> Tensor:
         mean = torch.zeros(())
@@ -250,7 +241,7 @@ class ScipyDistribution(AbstractDistribution):
 
     Everything is float64 on the CPU and without gradient: it is for measuring and
     recalibrating a model, not for training one. ``crps`` is an integral over
-    levels and needs a finite mean.
+    values and needs a finite mean.
 
     Parameters
     ----------

@@ -14,9 +14,11 @@ from calibrant._checks import (
     check_between,
     check_shapes,
 )
-from calibrant.contracts import PitValues, UnitMap
+from calibrant.contracts import PitValues
 
-# Quantiles that are asked for at once.
+Shape = tuple[int, ...]
+Source = torch.Generator | None
+#: Quantiles that are asked for at once.
 _AT_ONCE = 1_000_000
 
 
@@ -32,11 +34,13 @@ class AbstractDistribution(ABC):
     _parameters: tuple[str, ...]
     #: Those that are the same for all rows.
     _shared: tuple[str, ...] = ()
+    #: Whether the first axis of the parameters, before the batch, is one of members.
+    _members_first = False
 
     @property
     def batch_shape(self) -> torch.Size:
         """Shape of the batch of distributions."""
-        return self._like.shape
+        return self._like.shape[self._members_first :]
 
     @property
     def dtype(self) -> torch.dtype:
@@ -60,9 +64,10 @@ class AbstractDistribution(ABC):
 
     def __getitem__(self, rows: slice | Tensor) -> Self:
         """Select rows of the first batch axis."""
+        index = (slice(None), rows) if self._members_first else rows
         parts = {name: getattr(self, name) for name in self._parameters}
         return type(self)(
-            *(p if name in self._shared else p[rows] for name, p in parts.items())
+            *(p if name in self._shared else p[index] for name, p in parts.items())
         )
 
     # Formulas.
@@ -84,9 +89,7 @@ class AbstractDistribution(ABC):
     def _crps(self, value: Tensor) -> Tensor: ...
 
     def _upper_quantile(self, survival: Tensor) -> Tensor:
-        # A distribution that can should ask its own upper tail; this is the last level
-        # that is not 1.
-        last = 1 - torch.finfo(self.dtype).eps / 2
+        last = 1 - torch.finfo(self.dtype).eps / 2  # the last level that is not 1
         return self._quantile((1 - survival).clamp_max(last))
 
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
@@ -108,11 +111,10 @@ class AbstractDistribution(ABC):
 
     def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
         """Cdf and survival, without their logarithms where these cost extra."""
-        pit = self._pit(value)
-        return pit.cdf, pit.survival
+        return self._pit(value)[:2]
 
     def _pit_before(self, value: Tensor) -> PitValues | None:  # noqa: ARG002
-        """Return the limits of :meth:`_pit` from below, None for a continuous cdf."""
+        """Limits of :meth:`_pit` from below, None for a continuous cdf."""
         return None
 
     def _atoms(self) -> Tensor | None:
@@ -153,13 +155,14 @@ class AbstractDistribution(ABC):
         """Values where the cdf jumps or bends, ``(k, *batch_shape)``, if few."""
         return None
 
-    def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        """Levels ``(k,)`` where all quantiles bend, and whether they are steps."""
-        return None, False
+    def _level_kinks(self) -> Tensor | None:
+        """Levels ``(k,)`` where all quantiles bend, if they are not among the kinks."""
+        return None
 
-    def _without_map(self) -> tuple["AbstractDistribution", UnitMap | None]:
-        """Split into a distribution and the map of its levels that makes this one."""
-        return self, None
+    @property
+    def _behind(self) -> "AbstractDistribution":
+        """A distribution with a finite mean just where this has one, maybe simpler."""
+        return self
 
     @property
     def _like(self) -> Tensor:
@@ -248,19 +251,12 @@ class AbstractDistribution(ABC):
         tail = torch.tensor((1 - coverage) / 2, dtype=self.dtype).to(self._like.device)
         return self._quantile(tail), self._upper_quantile(tail)
 
-    def sample(
-        self,
-        sample_shape: tuple[int, ...] = (),
-        *,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
+    def sample(self, sample_shape: Shape = (), *, generator: Source = None) -> Tensor:
         """Draw targets without gradient, shape ``sample_shape + batch_shape``."""
         with torch.no_grad():
             return self._sample((*sample_shape, *self.batch_shape), generator)
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         like = self._like
         uniform = torch.rand(
             shape, generator=generator, dtype=like.dtype, device=like.device

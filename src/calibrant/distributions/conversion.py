@@ -191,16 +191,11 @@ def pool(
 
 def with_detached_location(distribution: AbstractDistribution) -> AbstractDistribution:
     """Return the same distribution, with a gradient to all but its location."""
-    if isinstance(distribution, Gaussian):
-        return Gaussian(distribution.mean.detach(), distribution.stddev)
-    if isinstance(distribution, Laplace):
-        return Laplace(distribution.location.detach(), distribution.scale)
-    if isinstance(distribution, StudentT):
-        return StudentT(
-            distribution.degrees_of_freedom,
-            distribution.location.detach(),
-            distribution.scale,
-        )
+    if isinstance(distribution, Gaussian | Laplace | StudentT):
+        location = "_mean" if isinstance(distribution, Gaussian) else "location"
+        parts = {name: getattr(distribution, name) for name in distribution._parameters}
+        parts[location] = parts[location].detach()
+        return type(distribution)(*parts.values())
     raise InputError(
         "a regularizer of held-out rows moves the spread alone, and a "
         f"{type(distribution).__name__} has no location to keep from it. Set "
@@ -213,10 +208,8 @@ def rescaled(
 ) -> AbstractDistribution:
     r"""Return the distribution of :math:`c + s\,Y`, as a standardized target is undone.
 
-    The family stays: a mixture becomes one of moved components, a recalibrated
-    distribution one with a moved base. Others are asked for :math:`(y - c) / s`. The
-    dtype is the widest of the three, so that targets around 1e9 keep their digits; a
-    lone number takes the distribution's.
+    The family stays. The dtype is the widest of the three, so that targets around 1e9
+    keep their digits; a lone number takes the distribution's.
 
     Parameters
     ----------

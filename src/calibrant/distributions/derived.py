@@ -1,30 +1,31 @@
 """Distributions made from others: transformed, truncated, censored, rounded, moved."""
 
 import math
-from abc import ABC
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
-from calibrant.contracts import PitValues, TargetTransform, UnitMap
+from calibrant.contracts import PitValues, TargetTransform
 from calibrant.distributions._numerics import integrated_crps, moments
 from calibrant.distributions.base import (
     AbstractDistribution,
     FromBothTails,
+    Shape,
+    Source,
     joint_shape,
     same_value,
 )
 
+#: Values of the base; which of these lie below all that comes, and above.
+Places = tuple[Tensor, Tensor, Tensor]
+
 
 class DerivedDistribution(AbstractDistribution, ABC):
-    """A distribution that stands on another one, row by row; still abstract.
+    """A distribution made from another one, its ``base``, row by row; abstract."""
 
-    A final class sets ``base`` and, if it moves the values of that, ``_outside``.
-    """
-
-    #: The distribution that this one is made from.
     base: AbstractDistribution
     #: Moments that were computed already.
     _kept: tuple[Tensor, Tensor] | None = None
@@ -40,15 +41,6 @@ class DerivedDistribution(AbstractDistribution, ABC):
     def _atoms(self) -> Tensor | None:
         places = self.base._atoms()
         return None if places is None else self._outside(places).to(self.dtype)
-
-    def _base_value(self, value: Tensor, inner: Tensor) -> Tensor:
-        """Values of the base; rounding must not move one off its atom."""
-        atoms, inner_atoms = self._atoms(), self.base._atoms()
-        if atoms is None or inner_atoms is None:
-            return inner
-        for atom, own in zip(atoms, inner_atoms, strict=True):
-            inner = torch.where(same_value(value, atom), own.to(inner.dtype), inner)
-        return inner
 
     @property
     def _like(self) -> Tensor:
@@ -81,7 +73,59 @@ class DerivedDistribution(AbstractDistribution, ABC):
 
 
 class _Moved(DerivedDistribution, ABC):
-    """A distribution whose values are those of another one, moved."""
+    """A distribution whose values are those of another one, moved by ``_outside``."""
+
+    #: Whether the cdf jumps even where that of the base does not.
+    _jumps = False
+
+    @abstractmethod
+    def _inside(self, value: Tensor, before: bool = False) -> Places:
+        """Values of the base, and what lies outside of all that comes."""
+
+    def _base_value(self, value: Tensor, inner: Tensor) -> Tensor:
+        """Values of the base; rounding must not move one off its atom."""
+        atoms, inner_atoms = self._atoms(), self.base._atoms()
+        if atoms is None or inner_atoms is None:
+            return inner
+        for atom, own in zip(atoms, inner_atoms, strict=True):
+            inner = torch.where(same_value(value, atom), own.to(inner.dtype), inner)
+        return inner
+
+    def _pit(self, value: Tensor) -> PitValues:
+        z, below, above = self._inside(value)
+        return self._ended(self.base._pit(z), below, above, value)
+
+    def _pit_before(self, value: Tensor) -> PitValues | None:
+        z, below, above = self._inside(value, before=True)
+        before = self.base._pit_before(z)
+        if before is None and not self._jumps:
+            return None
+        pit = self.base._pit(z) if before is None else before
+        return self._ended(pit, below, above, value)
+
+    def _ended(
+        self, pit: PitValues, below: Tensor, above: Tensor, value: Tensor
+    ) -> PitValues:
+        """PIT values of the base, 0 below and 1 above."""
+        ends = pit_from_cdf(above.to(pit.cdf.dtype))
+        filled = (_filled(*pair, below | above) for pair in zip(pit, ends, strict=True))
+        return PitValues(*(part.to(self._answer_dtype(value)) for part in filled))
+
+    def _level_kinks(self) -> Tensor | None:
+        return self.base._level_kinks()
+
+    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
+        z, below, above = self._inside(value)
+        cdf, survival = self.base._tails(z)
+        cdf = _filled(cdf, above.to(cdf), below | above)
+        return cdf, _filled(survival, below.to(survival), below | above)
+
+    def _density(self, z: Tensor, log_slope: Tensor) -> Tensor:
+        """Logarithm of the base's density, or of a probability, which has no unit."""
+        atom = self.base._at_atom(z)
+        if atom is not None:
+            log_slope = torch.where(atom, 0.0, log_slope)
+        return self.base._log_prob(z) + log_slope
 
     def _quantile(self, level: Tensor) -> Tensor:
         return self._outside(self.base._quantile(level)).to(self.dtype)
@@ -92,28 +136,22 @@ class _Moved(DerivedDistribution, ABC):
     def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
         return self._outside(self.base._quantile_at(cdf, survival))
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         return self._outside(self.base._sample(shape, generator)).to(self.dtype)
 
 
 class Transformed(_Moved):
     r"""Distribution of :math:`Y = g^{-1}(Z)` for one of :math:`Z`, for each row.
 
-    A model that is trained on transformed targets :math:`g(y)` predicts distributions
-    of those. This is its prediction in the unit of the targets themselves:
+    The prediction of a model of transformed targets :math:`g(y)`, in their own unit:
 
     .. math::
         F_Y(y) = F_Z(g(y)), \qquad
         Q_Y(p) = g^{-1}(Q_Z(p)), \qquad
         \log f_Y(y) = \log f_Z(g(y)) + \log g'(y) .
 
-    Outside of the support of g the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
-
-    ``mean``, ``variance`` and ``crps`` are integrals over levels as in
-    :class:`Recalibrated`, for a normal distribution under ``log`` with a relative error
-    below 1e-6 up to a standard deviation of 8 (variance: 4). A moment that runs off, as
+    Outside of the support of g the cdf is 0 or 1 and ``log_prob`` is ``-inf``. Moments
+    and ``crps`` are integrals as in :class:`Recalibrated`. A moment that runs off, as
     that of Student's t under ``log``, is ``inf``, and ``crps`` raises.
 
     Parameters
@@ -128,8 +166,6 @@ class Transformed(_Moved):
     >>> from calibrant.distributions import Gaussian
     >>> from calibrant.transforms import TRANSFORMS
     >>> predictive = Transformed(Gaussian([0.0, 1.0], 0.5), TRANSFORMS["log"]())
-    >>> [round(value, 4) for value in predictive.quantile(0.5).tolist()]
-    [1.0, 2.7183]
     >>> [round(value, 4) for value in predictive.mean.tolist()]
     [1.1331, 3.0802]
     """
@@ -140,15 +176,13 @@ class Transformed(_Moved):
     def __init__(self, base: AbstractDistribution, transform: TargetTransform) -> None:
         self.base, self.transform = base, transform
 
-    def _without_map(self) -> tuple[AbstractDistribution, UnitMap | None]:
-        inner, unit_map = self.base._without_map()
-        return Transformed(inner, self.transform), unit_map
-
-    def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        return self.base._level_kinks()
-
     def _outside(self, value: Tensor) -> Tensor:
         return self.transform.inverse(value.double())
+
+    def _inside(self, value: Tensor, before: bool = False) -> Places:  # noqa: ARG002
+        z = self._image(value)[1]
+        low, high = self.transform.support
+        return z, value.double() <= low, value.double() >= high
 
     def _image(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Value and image in float64, the median's if not inside; who is inside."""
@@ -162,37 +196,13 @@ class Transformed(_Moved):
         z = self.transform.forward(y).clamp(-limit, limit)
         return y, self._base_value(y, z), inside
 
-    def _pit(self, value: Tensor) -> PitValues:
-        _, z, inside = self._image(value)
-        pit = self.base.pit(z)
-        above = value.double() >= self.transform.support[1]
-        pit = pit.where(inside, pit_from_cdf(above.to(pit.cdf.dtype)))
-        return pit.map(lambda part: part.to(self._answer_dtype(value)))
-
-    def _pit_before(self, value: Tensor) -> PitValues | None:
-        _, z, inside = self._image(value)
-        before = self.base._pit_before(z)
-        return None if before is None else before.where(inside, self._pit(value))
-
-    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        _, z, inside = self._image(value)
-        cdf, survival = self.base._tails(z)
-        above = (value.double() >= self.transform.support[1]).to(cdf)
-        cdf = torch.where(inside, cdf, above)
-        return cdf, torch.where(inside, survival, 1 - above)
-
     def _log_prob(self, value: Tensor) -> Tensor:
         y, z, inside = self._image(value)
-        slope, atom = self.transform.log_derivative(y), self.base._at_atom(z)
-        if atom is not None:  # a probability has no unit
-            slope = torch.where(atom, 0.0, slope)
-        density = self.base.log_prob(z) + slope
+        density = self._density(z, self.transform.log_derivative(y))
         density = torch.where(inside, density, -torch.inf)
         return density.to(self._answer_dtype(value))
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         drawn = super()._sample(shape, generator)
         # Rounding may reach the ends of the support, which have no likelihood.
         low, high = torch.tensor(self.transform.support).to(drawn)
@@ -243,11 +253,7 @@ def _bound(bound: ArrayLike, base: AbstractDistribution, name: str) -> Tensor:
 
 
 def log_between(low: PitValues, high: PitValues) -> Tensor:
-    """Logarithm of the probability between two values; ``-inf`` if there is none.
-
-    Below the median it is a difference of cdfs, above it of survivals, around it what
-    both tails leave. NaN, from a diverged model, gives NaN.
-    """
+    """Logarithm of the probability between two values; ``-inf`` if there is none."""
     lower = _log_difference(high.log_cdf, low.log_cdf)
     upper = _log_difference(low.log_survival, high.log_survival)
     outside = low.cdf + high.survival
@@ -288,12 +294,8 @@ class Truncated(FromBothTails, _Bounded):
 
     for :math:`a \le y \le b`; outside the cdf is 0 or 1 and ``log_prob`` is ``-inf``.
     An interval far out in a tail is as precise as any, and an atom on a bound belongs
-    to it. Where the base has no mass inside that floats can tell from 0, all of it is
-    put at the nearest bound, where ``log_prob`` is ``inf``.
-
-    ``mean``, ``variance`` and ``crps`` are integrals as in :class:`Recalibrated`: below
-    1e-6 standard deviations off for smooth distributions, 1e-4 for quantile tables, and
-    some 1e-3 for samples.
+    to it. Where the base has no mass inside, all of it is put at the nearest bound,
+    where ``log_prob`` is ``inf``. ``mean``, ``variance`` and ``crps`` are integrals.
 
     Parameters
     ----------
@@ -307,8 +309,6 @@ class Truncated(FromBothTails, _Bounded):
     --------
     >>> from calibrant.distributions import Gaussian
     >>> predictive = Truncated(Gaussian([0.0, -50.0], 1.0), 0.0)
-    >>> [round(value, 4) for value in predictive.cdf([1.0, 0.02]).tolist()]
-    [0.6827, 0.6323]
     >>> [round(value, 4) for value in predictive.mean.tolist()]
     [0.7979, 0.0]
     """
@@ -345,7 +345,7 @@ class Truncated(FromBothTails, _Bounded):
 
     def _log_prob(self, value: Tensor) -> Tensor:
         y, inside = self._placed(value), self._inside()
-        density = self.base.log_prob(y.clamp(self.low, self.high)) - inside.log_mass
+        density = self.base._log_prob(y.clamp(self.low, self.high)) - inside.log_mass
         within = (y >= self.low) & (y <= self.high) & ~inside.empty
         density = torch.where(within | density.isnan(), density, -torch.inf)
         at_point = inside.empty & (y == inside.point)
@@ -392,16 +392,15 @@ class Truncated(FromBothTails, _Bounded):
 
     def _base_pit(self, value: Tensor, *, before: bool) -> PitValues:
         pit = self.base._pit_before(value) if before else None
-        return self.base.pit(value) if pit is None else pit
+        return self.base._pit(value) if pit is None else pit
 
 
 class Censored(_Bounded, _Moved):
     r"""The distribution of :math:`\min(\max(Y, a), b)`, with mass on the bounds.
 
-    For targets that pile up there: no rain, a sold-out house, a capped price. At a
-    bound ``log_prob`` is the logarithm of a probability, elsewhere that of a density
-    (Tobin 1958), so a mean over both is a proper score, but no likelihood per unit.
-    Distributions that are built on this one do the same.
+    For targets that pile up there, as rainfall at 0. At a bound ``log_prob`` is the
+    logarithm of a probability, elsewhere of a density (Tobin 1958): a mean over both is
+    a proper score, but no likelihood per unit.
 
     Parameters
     ----------
@@ -424,22 +423,18 @@ class Censored(_Bounded, _Moved):
     0.3989
     """
 
+    _jumps = True
     _searched = True  # the cdf is smooth between the bounds, the quantiles bend there
 
     def _outside(self, value: Tensor) -> Tensor:
         return value.clamp(self.low.to(value.dtype), self.high.to(value.dtype))
 
-    def _pit(self, value: Tensor) -> PitValues:
+    def _inside(self, value: Tensor, before: bool = False) -> Places:
         y = self._placed(value)
-        pit = self.base.pit(self._outside(y).to(value.dtype))
-        return _ended(pit, y < self.low, y >= self.high)
-
-    def _pit_before(self, value: Tensor) -> PitValues:
-        y = self._placed(value)
-        inside = self._outside(y).to(value.dtype)
-        before = self.base._pit_before(inside)
-        pit = self.base.pit(inside) if before is None else before
-        return _ended(pit, y <= self.low, y > self.high)
+        z = self._outside(y).to(value.dtype)
+        if before:
+            return z, y <= self.low, y > self.high
+        return z, y < self.low, y >= self.high
 
     def _atoms(self) -> Tensor | None:
         return self._with_bounds(super()._atoms())
@@ -453,19 +448,12 @@ class Censored(_Bounded, _Moved):
         places = torch.cat([*(bound.to(self.dtype)[None] for bound in own), inner])
         return places if len(places) else None
 
-    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        y = self._placed(value)
-        cdf, survival = self.base._tails(self._outside(y).to(value.dtype))
-        below, above = y < self.low, y >= self.high
-        cdf = _filled(cdf, above.to(cdf), below | above)
-        return cdf, _filled(survival, below.to(survival), below | above)
-
     def _log_prob(self, value: Tensor) -> Tensor:
         y = self._placed(value)
         inside = self._outside(y).to(value.dtype)
-        pit, before = self.base.pit(inside), self.base._pit_before(inside)
+        pit, before = self.base._pit(inside), self.base._pit_before(inside)
         at_least = pit.log_survival if before is None else before.log_survival
-        density = self.base.log_prob(inside)
+        density = self.base._log_prob(inside)
         density = torch.where(y == self.low, pit.log_cdf, density)
         density = torch.where(y == self.high, at_least, density)
         outside = (y < self.low) | (y > self.high)
@@ -477,21 +465,12 @@ def _filled(values: Tensor, ends: Tensor, outside: Tensor) -> Tensor:
     return torch.where(outside & ~values.isnan(), ends, values)
 
 
-def _ended(pit: PitValues, below: Tensor, above: Tensor) -> PitValues:
-    """PIT values of the base, 0 below and 1 above."""
-    ends = pit_from_cdf(above.to(pit.cdf.dtype))
-    pairs = zip(pit, ends, strict=True)
-    return PitValues(*(_filled(own, end, below | above) for own, end in pairs))
-
-
 class Rounded(_Moved):
     r"""The distribution of :math:`Y`, rounded to the nearest of some values.
 
-    For targets that take few values: ratings, small counts. A continuous prediction
-    spreads its mass between values that can never come; this one puts it where they
-    are, so intervals end on values, and the CRPS is lower. Each value has the mass
-    between the middles on both sides of it, the first and the last one also all that
-    lies beyond. ``log_prob`` is the logarithm of a probability.
+    For targets that take few values, as ratings: intervals end on values, and the CRPS
+    is lower. Each value has the mass between the middles on both sides of it, the first
+    and the last also all beyond. ``log_prob`` is the logarithm of a probability.
 
     Parameters
     ----------
@@ -512,6 +491,7 @@ class Rounded(_Moved):
 
     _parameters = ("base", "values")
     _shared = ("values",)
+    _jumps = True
 
     def __init__(self, base: AbstractDistribution, values: ArrayLike) -> None:
         self.base = base
@@ -528,35 +508,23 @@ class Rounded(_Moved):
         middles = (self._middles + 1e-7 * self.values.diff()).to(value.dtype)
         return self.values[torch.searchsorted(middles, value.contiguous())]
 
-    def _count(self, value: Tensor, *, before: bool) -> Tensor:
-        """Number of values up to each of these, or below it."""
-        values = self.values.to(value.dtype)
+    def _inside(self, value: Tensor, before: bool = False) -> Places:
+        """Middles above the last of the values that lie up to these, or below them."""
+        values, k = self.values.to(value.dtype), len(self.values)
         count = torch.searchsorted(values, value.contiguous(), right=not before)
         # One that is off by its rounding is the value.
         for shift in (-1, 0):
-            place = (count + shift).clamp(0, len(values) - 1)
+            place = (count + shift).clamp(0, k - 1)
             same = same_value(value, values[place])
             count = torch.where(same, place + (0 if before else 1), count)
-        return count
-
-    def _steps(self, value: Tensor, *, before: bool) -> PitValues:
-        count, k = self._count(value, before=before), len(self.values)
-        shape = joint_shape(value.shape, self.batch_shape)
-        count = count.expand(shape)
+        count = count.expand(joint_shape(value.shape, self.batch_shape))
         edge = self.values[:1] if k == 1 else self._middles
-        pit = self.base.pit(edge[(count - 1).clamp(0, len(edge) - 1)])
-        return _ended(pit, count == 0, count == k)
-
-    def _pit(self, value: Tensor) -> PitValues:
-        return self._steps(value, before=False)
-
-    def _pit_before(self, value: Tensor) -> PitValues:
-        return self._steps(value, before=True)
+        return edge[(count - 1).clamp(0, len(edge) - 1)], count == 0, count == k
 
     def _log_prob(self, value: Tensor) -> Tensor:
         low, high = self._pit_before(value), self._pit(value)
         # Between two values both are equal: there is no mass.
-        return log_between(low, high).to(self._answer_dtype(value))
+        return log_between(low, high)  # type: ignore[arg-type]
 
     def _atoms(self) -> Tensor:
         return self._for_each_row(self.values)
@@ -591,18 +559,9 @@ class Rounded(_Moved):
 
 
 class Affine(_Moved):
-    r"""The distribution of :math:`c + s\,Y` for each row.
+    r"""The distribution of :math:`c + s\,Y` for each row; :func:`rescaled` makes it.
 
-    For families that have none of their own; :func:`rescaled` chooses.
-
-    Parameters
-    ----------
-    base
-        The distribution of :math:`Y`, of any batch shape.
-    center
-        :math:`c`, shape ``batch_shape``, of the dtype of the result.
-    scale
-        :math:`s > 0`, same shape and dtype.
+    ``center`` c and ``scale`` s have the shape ``batch_shape`` and one dtype.
     """
 
     _parameters = ("base", "center", "scale")
@@ -612,48 +571,24 @@ class Affine(_Moved):
     ) -> None:
         self.base, self.center, self.scale = base, center, scale
 
-    @property
-    def mean(self) -> Tensor:
-        """Expectation of each row, shape ``batch_shape``."""
-        return self._outside(self.base.mean)
-
-    @property
-    def variance(self) -> Tensor:
-        """Variance of each row, shape ``batch_shape``."""
-        return self.scale.square() * self.base.variance
+    def _moments(self) -> tuple[Tensor, Tensor]:
+        base = self.base
+        return self._outside(base.mean), self.scale.square() * base.variance
 
     @property
     def _like(self) -> Tensor:
         return self.center
 
-    def _without_map(self) -> tuple[AbstractDistribution, UnitMap | None]:
-        inner, unit_map = self.base._without_map()
-        return Affine(inner, self.center, self.scale), unit_map
-
-    def _level_kinks(self) -> tuple[Tensor | None, bool]:
-        return self.base._level_kinks()
-
-    def _inside(self, value: Tensor) -> Tensor:
-        return self._base_value(value, (value - self.center) / self.scale)
+    def _inside(self, value: Tensor, before: bool = False) -> Places:  # noqa: ARG002
+        never = torch.zeros_like(value, dtype=torch.bool)
+        z = self._base_value(value, (value - self.center) / self.scale)
+        return z, never, never
 
     def _outside(self, value: Tensor) -> Tensor:
         return self.center + self.scale * value
 
-    def _pit(self, value: Tensor) -> PitValues:
-        return self.base.pit(self._inside(value))
-
-    def _pit_before(self, value: Tensor) -> PitValues | None:
-        return self.base._pit_before(self._inside(value))
-
-    def _tails(self, value: Tensor) -> tuple[Tensor, Tensor]:
-        return self.base._tails(self._inside(value))
-
     def _log_prob(self, value: Tensor) -> Tensor:
-        inner = self._inside(value)
-        log_scale, atom = self.scale.log(), self.base._at_atom(inner)
-        if atom is not None:  # a probability has no unit
-            log_scale = torch.where(atom, 0.0, log_scale)
-        return self.base.log_prob(inner) - log_scale
+        return self._density(self._inside(value)[0], -self.scale.log())
 
     def _crps(self, value: Tensor) -> Tensor:
-        return self.scale * self.base.crps(self._inside(value))
+        return self.scale * self.base._crps(self._inside(value)[0])

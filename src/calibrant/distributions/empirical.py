@@ -16,7 +16,7 @@ from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 #: Samples up to which an integral over values meets each of them.
-_FEW = 64
+_FEW = 512
 
 
 def to_rows(value: Tensor, batch_shape: torch.Size) -> Tensor:
@@ -116,10 +116,6 @@ class Empirical(AbstractDistribution):
 
     def _kinks(self) -> Tensor:
         return self.samples[:: -(-len(self.samples) // _FEW)]
-
-    def _level_kinks(self) -> tuple[Tensor, bool]:
-        m = self._sorted.shape[-1]
-        return torch.arange(m + 1, dtype=torch.float64) / m, True
 
     def _log_prob(self, value: Tensor) -> Tensor:
         raise UnsupportedError(

@@ -10,11 +10,16 @@ from torch import Tensor
 
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
-from calibrant.distributions._numerics import by_rows, integrated_crps, tail_quantile
+from calibrant.distributions._numerics import (
+    Bracket,
+    Searched,
+    by_rows,
+    integrated_crps,
+)
 from calibrant.distributions.base import (
     AbstractDistribution,
-    FromBothTails,
-    compact,
+    Shape,
+    Source,
     joint_shape,
 )
 from calibrant.distributions.normal import (
@@ -79,7 +84,7 @@ def _joined(
     )
 
 
-class GaussianMixture(FromBothTails):
+class GaussianMixture(Searched):
     r"""Mixture of normals :math:`\sum_j w_j \mathcal{N}(\mu_j, \sigma_j^2)`.
 
     The components (members of an ensemble, passes of dropout) are the FIRST axis.
@@ -110,6 +115,7 @@ class GaussianMixture(FromBothTails):
     """
 
     _parameters = ("means", "stddevs", "weights")
+    _members_first = True
     _least_tail = 1e-300
 
     def __init__(
@@ -124,11 +130,6 @@ class GaussianMixture(FromBothTails):
             )
         self.weights = weights_like(weights, self.means)
 
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Shape of the batch of distributions."""
-        return self.means.shape[1:]
-
     def _moments(self) -> tuple[Tensor, Tensor]:
         mean = (self.weights * self.means).sum(0)
         within, between = self.stddevs.square(), (self.means - mean).square()
@@ -141,11 +142,6 @@ class GaussianMixture(FromBothTails):
     def moment_matched(self) -> Gaussian:
         """Return the normal distribution with the mixture's mean and variance."""
         return Gaussian(self.mean, self.stddev)
-
-    def __getitem__(self, rows: slice | Tensor) -> "GaussianMixture":
-        """Select rows of the first batch axis."""
-        parts = (self.means, self.stddevs, self.weights)
-        return GaussianMixture(*(part[:, rows] for part in parts))
 
     def _against(self, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Parameters with room for the axes of ``value`` in front of the batch."""
@@ -171,40 +167,29 @@ class GaussianMixture(FromBothTails):
         means, stddevs, weights = self._against(value)
         return _log_sum(weights, log_scaled_density(value - means, stddevs))
 
-    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        shape = joint_shape(cdf.shape, self.batch_shape)
-        levels = (part.double().expand(shape) for part in (cdf, survival))
-        size = 4 * len(self.means) * (shape.numel() // max(1, self.batch_shape.numel()))
-        return by_rows(GaussianMixture._roots, self, *levels, size=size)
+    @property
+    def _entries(self) -> int:
+        return 4 * len(self.means)
 
-    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        """Roots of the cdf, with the normal of the same moments as a start."""
-        below = cdf < survival
-        tail = torch.where(below, cdf, survival)
-        regular = torch.where(tail > 0, tail, 0.5)
+    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor]:
+        # Plain sums: float64 resolves every tail that can be asked for.
+        means, stddevs, weights = self._against(x)
+        z = (x - means) / stddevs
         sign = torch.where(below, -_SQRT_HALF, _SQRT_HALF)
-        means, stddevs, weights = self._against(tail)
+        beyond = (weights * torch.erfc(sign * z)).sum(0) / 2
+        density = weights / stddevs * (-0.5 * z.square()).exp()
+        return beyond.log(), (density.sum(0) / _SQRT_TWO_PI).log()
 
-        def logs(x: Tensor) -> tuple[Tensor, Tensor]:
-            # Plain sums: float64 resolves every tail that can be asked for.
-            z = (x - means) / stddevs
-            beyond = (weights * torch.erfc(sign * z)).sum(0) / 2
-            density = weights / stddevs * (-0.5 * z.square()).exp()
-            return beyond.log(), (density.sum(0) / _SQRT_TWO_PI).log()
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:
+        z = normal_score(cdf, survival)
+        means, stddevs, weights = self._against(z)
+        ends = torch.where(weights > 0, means + stddevs * z, torch.nan).double()
+        low, high = ends.nan_to_num(torch.inf), ends.nan_to_num(-torch.inf)
+        mean, variance = self._moments()  # of a normal to start from
+        return low.amin(0), high.amax(0), (mean + variance.sqrt() * z).double()
 
-        with torch.no_grad():
-            z = normal_score(*(torch.where(tail > 0, p, 0.5) for p in (cdf, survival)))
-            ends = torch.where(weights > 0, means + stddevs * z, torch.nan).double()
-            low = ends.nan_to_num(torch.inf).amin(0)
-            high = ends.nan_to_num(-torch.inf).amax(0)
-            mean, variance = self._moments()
-            start = mean + variance.sqrt() * z
-        learned = torch.is_grad_enabled() and (self._trained or tail.requires_grad)
-        root = tail_quantile(
-            logs, regular, below, (low, high), start=start.double(), learned=learned
-        )
-        end = torch.where(below, -torch.inf, torch.inf).to(root.dtype)
-        return torch.where(tail > 0, root, end)
+    def _ends(self, below: Tensor) -> Tensor:
+        return torch.where(below, -torch.inf, torch.inf)
 
     def _crps(self, value: Tensor) -> Tensor:
         shape = joint_shape(value.shape, self.batch_shape)
@@ -233,9 +218,7 @@ class GaussianMixture(FromBothTails):
         spread: Tensor = torch.tensordot(count, share, 1)
         return distance - spread
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         like = self.means.new_empty(()).expand(shape)
         uniform = torch.empty_like(like).uniform_(generator=generator)
         noise = torch.empty_like(like).normal_(generator=generator)
@@ -261,12 +244,11 @@ def _normal_distance(mean: Tensor, stddev: Tensor) -> Tensor:
     return mean * torch.erf(_SQRT_HALF * z) + peak
 
 
-class Mixture(FromBothTails):
+class Mixture(Searched):
     r"""The distribution with cdf :math:`\sum_k w_k F_k(y)`, for each row.
 
-    The components may be of any family, and of several: normal, Student's t, or
-    recalibrated one by one. For normal components alone :class:`GaussianMixture` has
-    closed forms; :func:`pool` chooses between the two.
+    The components may be of any family, and of several. For normal components alone
+    :class:`GaussianMixture` has closed forms; :func:`pool` chooses between the two.
 
     .. math::
         \mu = \sum_k w_k \mu_k, \qquad
@@ -277,9 +259,8 @@ class Mixture(FromBothTails):
     If a component lacks something, so does the mixture: with samples among them there
     is neither a density nor a gradient of quantiles and crps.
 
-    ``crps`` is an integral over values and needs finite means. Its error is below 1e-6
-    standard deviations for smooth components, 1e-4 through maps with many kinks, and
-    1e-3 for hundreds of samples.
+    ``crps`` is an integral and needs finite means. Its error is below 1e-6 standard
+    deviations for smooth components, and 1e-4 through maps with many kinks.
 
     Parameters
     ----------
@@ -305,7 +286,6 @@ class Mixture(FromBothTails):
     """
 
     _parameters = ("weights",)
-    _searched = True
 
     def __init__(
         self,
@@ -426,39 +406,14 @@ class Mixture(FromBothTails):
             ]
         return self._log_average(logs)
 
-    def _quantile_at(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        shape = joint_shape(cdf.shape, self.batch_shape)
-        levels = (part.expand(shape) for part in (cdf, survival))
-        size = 8 * (shape.numel() // max(1, self.batch_shape.numel()))
-        return by_rows(Mixture._roots, self, *levels, size=size)
+    def _bracket(self, cdf: Tensor, survival: Tensor) -> Bracket:
+        found = [part._quantile_at(cdf, survival) for part in self.components]
+        return *self._around(found), None
 
-    def _roots(self, cdf: Tensor, survival: Tensor) -> Tensor:
-        shape, small = cdf.shape, [compact(part) for part in (cdf, survival)]
-        inside = torch.minimum(*small) > 0
-        regular = [torch.where(inside, part, 0.5).expand(shape) for part in small]
-        below = (small[0] < small[1]).expand(shape)
-        tail = torch.where(below, regular[0], regular[1])
-        with torch.no_grad():
-            parts = self.components
-            bracket = self._around([part._quantile_at(*regular) for part in parts])
-            dense = self._logs(bracket[0], below)[1] is not None
-        learned = torch.is_grad_enabled() and (tail.requires_grad or self._trained)
-
-        def logs(x: Tensor) -> tuple[Tensor, Tensor]:
-            log_tail, log_density = self._logs(x, below)
-            if log_density is None:
-                log_density = torch.full_like(log_tail, -torch.inf)
-            return log_tail, log_density
-
-        found = tail_quantile(logs, tail, below, bracket, learned=learned and dense)
-        atom = self._at_atom(found)
-        if atom is not None:  # which does not move
-            found = torch.where(atom, found.detach(), found)
-        if inside.all():
-            return found
+    def _ends(self, below: Tensor) -> Tensor:
         level = torch.where(below, 0.0, 1.0).to(self.dtype)
-        low, high = self._around([part._quantile(level) for part in parts])
-        return torch.where(inside, found, torch.where(below, low, high))
+        ends = self._around([part._quantile(level) for part in self.components])
+        return torch.where(below, *ends)
 
     def _around(self, values: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Smallest and largest value of the components that have a weight."""
@@ -467,19 +422,9 @@ class Mixture(FromBothTails):
         high = [torch.where(w > 0, v.double(), -torch.inf) for w, v in pairs]
         return reduce(torch.minimum, low), reduce(torch.maximum, high)
 
-    def _logs(self, x: Tensor, below: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logarithms of the tail on a side and of the density, if there is one."""
-        pit = self._pit(x)
-        log_tail = torch.where(below, pit.log_cdf, pit.log_survival)
-        try:
-            return log_tail, self._log_prob(x)
-        except UnsupportedError:
-            return log_tail, None
-
     def _crps(self, value: Tensor) -> Tensor:
         for part, weight in zip(self.components, self.weights, strict=True):
-            # A map does not take a mean away, and the mean behind it costs nothing.
-            inner, _ = part._without_map()
+            inner = part._behind
             try:
                 missing = ~inner.mean.isfinite() & (weight > 0)
             except UnsupportedError:
@@ -491,9 +436,7 @@ class Mixture(FromBothTails):
                 )
         return integrated_crps(self, value, known=True).to(self.dtype)
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         uniform = self.weights.new_empty(shape).uniform_(generator=generator)
         bounds = self.weights.cumsum(0)
         result = torch.zeros_like(uniform)

@@ -109,9 +109,6 @@ class QuantileTable(AbstractDistribution):
     def _kinks(self) -> Tensor:
         return self.values.movedim(-1, 0)
 
-    def _level_kinks(self) -> tuple[Tensor, bool]:
-        return self.levels, False
-
     def _log_prob(self, value: Tensor) -> Tensor:
         pieces = self._pieces
         asked = to_rows(value, self.batch_shape)
@@ -205,11 +202,7 @@ class _Pieces:
         self.right = self.above[-1] * self.gaps[..., -1:] / self.weights[-1]
 
     def place(self, asked: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Find the segment of each value; at an atom it is the one after it.
-
-        With it come the value moved into the table's range, and the cdf and survival
-        of the segment there, all of the shape of ``asked``, ``(*batch, k)``.
-        """
+        """Segment of each value, the value moved into it, cdf and survival there."""
         count = count_rows(self.values, asked, right=True)
         index = (count - 1).clamp(0, len(self.weights) - 1)
         inside = asked.clamp(self.first, self.last)
@@ -222,11 +215,7 @@ class _Pieces:
         return index, inside, cdf, self.above[index + 1] + rest
 
     def log_decays(self, asked: Tensor) -> tuple[Tensor, Tensor]:
-        """Logs of the shares of the lower and upper tail that lie beyond the values.
-
-        They are 0 on the inner side of the tail; a tail without width has nothing
-        beyond its atom.
-        """
+        """Logs of the shares of the lower and upper tail that lie beyond the values."""
         # relu and not clamp: at the ends of the table the tails have no slope yet.
         below = torch.relu(self.first - asked)
         above = torch.relu(asked - self.last)

@@ -10,7 +10,12 @@ from torch import Tensor
 from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
 from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import solve_increasing, with_implicit_gradient
-from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.distributions.base import (
+    AbstractDistribution,
+    Shape,
+    Source,
+    joint_shape,
+)
 from calibrant.distributions.laplace import pit_from_far_tail
 from calibrant.distributions.normal import (
     location_and_scale,
@@ -19,8 +24,7 @@ from calibrant.distributions.normal import (
 )
 
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-#: So many degrees of freedom are the normal distribution in every digit, and infinity
-#: is not needed as a special case.
+#: So many degrees of freedom are the normal distribution in every digit.
 _NORMAL = 1e30
 #: Panels of the integral over a tail, in units of its decay.
 _EDGES = [0.0, *(0.02 * 2.0**k for k in range(12)), 85.0]
@@ -111,9 +115,7 @@ class StudentT(AbstractDistribution):
         z = standard_quantile(survival, self.degrees_of_freedom)
         return self.location - self.scale * z
 
-    def _sample(
-        self, shape: tuple[int, ...], generator: torch.Generator | None
-    ) -> Tensor:
+    def _sample(self, shape: Shape, generator: Source) -> Tensor:
         # A normal variable over the root of chi-square / df. In float64, because a
         # chi-square variable of few degrees of freedom underflows in float32.
         half = self.degrees_of_freedom.double().clamp_max(_NORMAL).expand(shape) / 2
@@ -184,9 +186,8 @@ def log_far_tail(z: Tensor, df: Tensor) -> Tensor:
         P(T > z) = p(z) \sqrt{\nu + z^2} \int_0^\infty
         \left(\frac{\cosh(s + r)}{\cosh s}\right)^{-\nu} dr ,
 
-    a smooth integrand that falls at least as fast as an exponential: Gauss-Legendre
-    with 12 nodes on each of 13 panels, in float64. It is at most log(1/2) and finite
-    for every finite ``z``.
+    by Gauss-Legendre with 12 nodes on each of 13 panels, in float64. It is at most
+    log(1/2) and finite for every finite ``z``.
     """
     dtype = torch.promote_types(z.dtype, df.dtype)
     far = torch.where(z < 0, -z, z).double()
@@ -213,10 +214,7 @@ def log_far_tail(z: Tensor, df: Tensor) -> Tensor:
 
 
 def standard_quantile(level: Tensor, df: Tensor) -> Tensor:
-    """Value below which the probability is ``level``; 0 and 1 give infinities.
-
-    The root is sought in the logarithm of ``z``, where heavy tails are straight lines.
-    """
+    """Value below which the probability is ``level``, by the logarithm of ``z``."""
     shape = joint_shape(level.shape, df.shape)
     level, df = level.expand(shape), df.expand(shape)
     tail = torch.where(level < 0.5, level, 1 - level)

@@ -318,8 +318,9 @@ def grow(
     # A plain function: LightGBM copies whatever else it is given.
     settings["objective"] = lambda raw, data: objective(raw, data)
     # Otherwise LightGBM writes the model as text and reads it again.
-    kept = {"num_boost_round": rounds, "keep_training_booster": True}
-    booster = lightgbm.train(settings, data, **kept)
+    booster = lightgbm.train(
+        settings, data, num_boost_round=rounds, keep_training_booster=True
+    )
     means, spreads = _of_text(booster.model_to_string(), 2, leaves)
     return BoostedNormal(
         mean=means,

@@ -269,10 +269,8 @@ class NoiseFloor:
 
     Parameters
     ----------
-    metric
-        Name of the metric.
-    n
-        Number of test rows.
+    metric, n
+        Name of the metric, and number of test rows.
     expectation
         Its mean: the floor.
     low, high

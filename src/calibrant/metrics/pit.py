@@ -22,26 +22,7 @@ from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.scores import Prediction, distribution_and_target
 
-__all__ = [
-    "Floats",
-    "GriddedTargetWarning",
-    "Integers",
-    "TargetGrid",
-    "center_and_spread",
-    "check_count",
-    "check_draws",
-    "detect_grid",
-    "error_of_mean",
-    "material_grid",
-    "no_nan",
-    "numpy_generator",
-    "pit_values",
-    "recorded_pit",
-    "row_distribution",
-    "rows",
-    "torch_generator",
-    "variance_of",
-]
+__all__ = ["GriddedTargetWarning", "TargetGrid", "detect_grid", "pit_values"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -78,9 +59,8 @@ def check_draws(draws: int) -> int:
 
 def numpy_generator(seed: int) -> np.random.Generator:
     """Return a generator that repeats no stream of ``default_rng(seed)``."""
-    return np.random.default_rng(
-        [check_count(seed, name="seed", least=0), _OUR_STREAMS]
-    )
+    own = [check_count(seed, name="seed", least=0), _OUR_STREAMS]
+    return np.random.default_rng(own)
 
 
 def torch_generator(seed: int, device: torch.device) -> torch.Generator:

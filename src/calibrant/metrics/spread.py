@@ -28,9 +28,9 @@ Binning = Literal["count", "width"]
 #: Simulated models for the floors, up to so many rows.
 _DRAWS = 200
 _MANY_ROWS = 20_000
-#: Of more rows two million targets are drawn, at least 20 for each. Parts of each bin
+#: Of more rows 1.2 million targets are drawn, at least 12 for each. Parts of each bin
 #: are then combined to so many models.
-_TARGETS, _FEWEST_SETS = 2_000_000, 20
+_TARGETS, _FEWEST_SETS = 1_200_000, 12
 _PARTS, _COMBINATIONS = 20, 2000
 #: Targets that are drawn at once.
 _VALUES = 5000
@@ -191,7 +191,7 @@ def spread_noise_floors(
     computed once. A new target is not one of the samples that were drawn: target and
     samples are put together, and any of them in turn is the target of the others.
 
-    Of more than 20,000 rows 20 to 100 sets of targets are drawn. Rows are independent,
+    Of more than 20,000 rows 12 to 60 sets of targets are drawn. Rows are independent,
     so that a part of them in one set goes with any other part in another set: each bin
     is cut into 20 parts, of which 2000 combinations are simulated models, too.
     """

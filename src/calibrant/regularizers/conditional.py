@@ -18,9 +18,8 @@ _KEYS = ("spread", "mean", "features")
 class ConditionalRegularizer(QuantileRegularizer):
     r"""Regularize PIT values within groups of rows that are predicted alike.
 
-    Distribution calibration asks for uniform PIT values given what was predicted: for
-    each key the rows are sorted by its detached value and cut into :math:`G` groups of
-    equal size,
+    For each key the rows are sorted by its detached value and cut into :math:`G` groups
+    of equal size,
 
     .. math::
         R_G(u) = \frac{1}{K} \sum_{k=1}^K \sum_{g=1}^G \frac{n_{kg}}{n}

@@ -70,9 +70,8 @@ class QuantileRegularizer(nn.Module):
 
     Notes
     -----
-    Under autocast everything is computed in float32. The cumulative KL of Gaussians
-    takes a closed form, twice as fast or more. With several processes the mean of their
-    gradients, which ``DistributedDataParallel`` takes, is that of the whole batch; a
+    Under autocast everything is computed in float32. With several processes the mean of
+    their gradients, as ``DistributedDataParallel`` takes it, is that of the batch; a
     process that ends or hangs gives the others a ``LostRankError``.
 
     References
@@ -128,10 +127,6 @@ class QuantileRegularizer(nn.Module):
         if value is None:
             value = self._remembering(self._rows(prediction, y)[0])
         return value if self.strength == 1 else self.strength * value
-
-    def reset_memory(self) -> None:
-        """Forget the PIT values of earlier batches."""
-        self._recent = None
 
     def extra_repr(self) -> str:
         """Settings, for the printed module."""

@@ -1,4 +1,4 @@
-"""Recalibrated laws and mixtures, against netcal, a binary search and scoringrules."""
+"""Recalibrated predictions and mixtures, against netcal, bisection and scoringrules."""
 
 import math
 from collections.abc import Callable
@@ -57,8 +57,8 @@ def _recalibrated() -> Contest:
     levels = torch.rand(n, dtype=torch.float64)
 
     def ours() -> tuple[Tensor, Tensor]:
-        law = recalibrator.transform((mean, spread))
-        return law.cdf(y), law.quantile(levels)
+        predictive = recalibrator.transform((mean, spread))
+        return predictive.cdf(y), predictive.quantile(levels)
 
     return Contest(
         work="recalibrated cdf + quantile, 1,000,000 rows",

@@ -1,11 +1,12 @@
-"""Time of what a predicted law is asked for, in microseconds per row.
+"""Time of what a predicted distribution is asked for, in microseconds per row.
 
 The distribution is that of a fitted ``CalibratedRegressor`` of networks: a normal one,
 pooled from 25 of them (with ``--held-out`` from five), through a map. Every answer is
 asked of a fresh distribution, since moments are kept, and the best time of some rounds
 counts. The last column is the time of one value of the cdf, the unit of all others.
 
-Example: python bench/predict_law_speed.py --recalibrators beta smooth --rows 16384
+Example:
+python bench/predict_distribution_speed.py --recalibrators beta smooth --rows 16384
 """
 
 import argparse
@@ -24,15 +25,15 @@ from calibrant.distributions.base import AbstractDistribution
 LEVELS = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99]
 FEATURES = 8
 
-#: What is asked of a law.
+#: What is asked of a distribution.
 QUESTIONS: dict[str, Callable[[AbstractDistribution], object]] = {
-    "mean": lambda law: law.mean,
-    "mean, stddev": lambda law: (law.mean, law.stddev),
-    "2 quantiles": lambda law: law.quantiles(LEVELS[1::6]),
-    "5 quantiles": lambda law: law.quantiles(LEVELS[::2]),
-    "9 quantiles": lambda law: law.quantiles(LEVELS),
-    "crps": lambda law: law.crps(0.0),
-    "cdf": lambda law: law.cdf(0.0),
+    "mean": lambda predictive: predictive.mean,
+    "mean, stddev": lambda predictive: (predictive.mean, predictive.stddev),
+    "2 quantiles": lambda predictive: predictive.quantiles(LEVELS[1::6]),
+    "5 quantiles": lambda predictive: predictive.quantiles(LEVELS[::2]),
+    "9 quantiles": lambda predictive: predictive.quantiles(LEVELS),
+    "crps": lambda predictive: predictive.crps(0.0),
+    "cdf": lambda predictive: predictive.cdf(0.0),
 }
 
 
@@ -69,16 +70,16 @@ def fitted(recalibrator: str, *, held_out: bool) -> CalibratedRegressor:
 
 
 def microseconds(
-    law: Callable[[], AbstractDistribution],
+    predictive: Callable[[], AbstractDistribution],
     ask: Callable[[AbstractDistribution], object],
     *,
     rows: int,
     rounds: int,
 ) -> float:
-    """Best time per row of some rounds, each with a fresh law."""
+    """Best time per row of some rounds, each with a fresh distribution."""
     times = []
     for _ in range(rounds):
-        fresh = law()
+        fresh = predictive()
         start = time.perf_counter()
         ask(fresh)
         times.append(time.perf_counter() - start)
@@ -94,9 +95,9 @@ def main() -> None:
         model = fitted(name, held_out=options.held_out)
         for rows in options.rows:
             x = np.random.default_rng(1).normal(size=(rows, FEATURES))
-            law = partial(model.predict_distribution, x)
+            predictive = partial(model.predict_distribution, x)
             times = [
-                microseconds(law, ask, rows=rows, rounds=options.rounds)
+                microseconds(predictive, ask, rows=rows, rounds=options.rounds)
                 for ask in QUESTIONS.values()
             ]
             table.add_row(name, f"{rows:,}", *(f"{each:.1f}" for each in times))
