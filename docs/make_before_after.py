@@ -22,8 +22,7 @@ import torch
 from calibrant import CalibratedRegressor
 from calibrant.data import DataSet, Split, load, random_splits
 from calibrant.metrics import paper_calibration_error
-from calibrant.paper.grid import Column, Entry, Grid, to_markdown
-from calibrant.paper.tables import short
+from calibrant.paper.tables import Column, Entry, Grid, short, to_markdown
 
 DOCS = Path(__file__).parent
 KEPT = DOCS / "pictures" / "before_after.json"

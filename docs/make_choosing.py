@@ -17,19 +17,18 @@ from functools import cache
 from pathlib import Path
 
 from calibrant.metrics.floors import coverage_range, noise_floor
-from calibrant.paper.grid import Column, Entry, Grid, to_markdown
-from calibrant.paper.ledger import NO_REGULARIZER, Record, read_csv
+from calibrant.paper.ledger import NO_REGULARIZER, Arm, Record, read_csv
 from calibrant.paper.plan import profile
-from calibrant.paper.settings import data_title, network_title
-from calibrant.paper.statistics import (
-    Arm,
+from calibrant.paper.results import (
     FoldTable,
     Results,
     SetComparison,
     by_arm,
     compare,
+    data_title,
+    model_title,
 )
-from calibrant.paper.tables import short
+from calibrant.paper.tables import Column, Entry, Grid, short, to_markdown
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "choosing.md"
@@ -183,7 +182,7 @@ def errors(run: Runs) -> Grid:
             Column("Data set"),
             Column("rows of a test fold", numeric=True),
             Column("floor", numeric=True),
-            *(Column(c.title, network_title(c.network), numeric=True) for c in choices),
+            *(Column(c.title, model_title(c.network), numeric=True) for c in choices),
         ),
         rows=tuple(rows),
         notes=(
@@ -208,7 +207,7 @@ def costs(run: Runs) -> Grid:
             rows.append(
                 (
                     Entry(data_title(name)),
-                    Entry(network_title(network)),
+                    Entry(model_title(network)),
                     *(_change(test[name]) for test in tests),
                     Entry(
                         ", ".join(f"{100 * (each or math.nan):.1f}" for each in covered)
@@ -238,8 +237,8 @@ def _change(test: SetComparison) -> Entry:
 
 def _counted(comparisons: dict[str, SetComparison]) -> str:
     each = list(comparisons.values())
-    lower = sum(c.sign < 0 for c in each)
-    higher = sum(c.sign > 0 for c in each)
+    lower = sum(c.b < c.a for c in each)
+    higher = sum(c.b > c.a for c in each)
     clearly = {
         way: sum(c.direction == way for c in each) for way in ("lower", "higher")
     }
@@ -261,7 +260,7 @@ def findings(run: Runs) -> str:
     for network, (base, qr, isotonic, both) in PAPER.items():
         if not run.has(base):
             continue
-        title = network_title(network)
+        title = model_title(network)
         rmse = run.compare(qr, base, "rmse")
         nll = run.compare(qr, base, "nll")
         held = run.known(isotonic, "coverage")
@@ -301,7 +300,7 @@ def file_order(run: Runs) -> Grid:
             ratio = statistics.median(each.b / each.a for each in error.values())
             rows.append(
                 (
-                    Entry(network_title(network)),
+                    Entry(model_title(network)),
                     Entry(title),
                     Entry(short(ratio), ratio),
                     Entry(_counted(error)),

@@ -15,15 +15,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Column, Entry, Grid, to_markdown
 from calibrant.paper.ledger import Record, read_csv
-from calibrant.paper.statistics import by_arm
+from calibrant.paper.results import by_arm
 from calibrant.paper.tables import (
+    Column,
+    Entry,
+    Grid,
     errata_grid,
     error_overview,
     tables,
+    to_markdown,
     verdict_grid,
-    verdict_overview,
 )
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +65,7 @@ def masks() -> Grid:
         (
             Entry(f"{arm.data}, {'QR' if arm.strength else 'base'}"),
             *(
-                Entry(f"{run[arm].spread(name).mean:.2f}")
+                Entry(f"{run[arm].number(name).mean:.2f}")
                 for name in ("calibration_error", "rmse", "nll")
                 for run in (own, shared)
             ),
@@ -120,7 +122,6 @@ def blocks() -> dict[str, str]:
             verdict_grid(paper_claims if name == "paper" else own)
         )
         found |= {f"{name} {grid.name}": body(grid) for grid in tables(by_arm(every))}
-    found["verdicts"] = body(verdict_overview(verdicts(paper)))
     return found
 
 

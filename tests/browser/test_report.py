@@ -8,10 +8,9 @@ import pytest
 
 from browser_tab import Open, Tab
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Column, Entry, Grid
 from calibrant.paper.ledger import LEVELS, Cell, Record
 from calibrant.paper.page import write_page
-from calibrant.paper.published import errata
+from calibrant.paper.tables import Column, Entry, Grid
 from page_records import measured
 
 SWEEP = (0.0, 1.0, 5.0, 20.0, 50.0)
@@ -84,7 +83,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         records=records,
         grids=[_grid()],
         verdicts=verdicts(records),
-        errata=errata(),
         about={"Plan": "one\ntwo"},
     )
 

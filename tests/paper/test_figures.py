@@ -1,6 +1,5 @@
 """Figures 1 and 2: what they draw, what they leave out, the same bytes each time."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,8 +7,7 @@ import pytest
 from calibrant.metrics.floors import calibration_band
 from calibrant.paper.figures import curves_figure, sweep_figure, write_figures
 from calibrant.paper.ledger import LEVELS, Cell, Record
-from calibrant.paper.settings import settings
-from calibrant.paper.statistics import by_arm
+from calibrant.paper.results import by_arm
 from page_records import measured
 
 SWEEP = (0.0, 1.0, 5.0, 20.0)
@@ -58,23 +56,6 @@ def _run(
         for repeat in range(repeats)
         for fold in range(2)
     ]
-
-
-def test_curve_pools_the_counts_of_all_rows() -> None:
-    cell = Cell(data="a", folds=2, network="mc_dropout")
-    few, many = _record(cell, rows=20, lift=2), _record(replace(cell, fold=1), rows=60)
-    ((arm,),) = [setting.arms for setting in settings(by_arm([many, few]))]
-    pooled = [(a + b) / 80 for a, b in zip(few.curve, many.curve, strict=True)]
-    assert arm.curve() == pytest.approx(pooled)
-    assert arm.curve(0) == pytest.approx([count / 20 for count in few.curve])
-
-
-def test_deviation_is_over_repeats_where_there_are_two() -> None:
-    ((arm,),) = [s.arms for s in settings(by_arm(_run(strengths=(0.0,), repeats=3)))]
-    number = arm.number("nll")
-    assert number.mean == pytest.approx(2.1)
-    assert number.deviation == pytest.approx(0.1 * (2 / 3) ** 0.5)
-    assert number.over == "3 repeats"
 
 
 def test_figure_1_draws_both_curves_their_folds_and_the_band() -> None:

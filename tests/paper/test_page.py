@@ -13,19 +13,20 @@ import pytest
 
 from calibrant import InputError
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Column, Entry, Grid
 from calibrant.paper.ledger import Record
 from calibrant.paper.page import (
     chart_data,
+    count_words,
+    effects,
     grid_view,
     how_it_ran,
     number_text,
+    plain_words,
+    tiles,
     write_page,
 )
-from calibrant.paper.published import Erratum
-from calibrant.paper.settings import data_title, settings
-from calibrant.paper.statistics import by_arm
-from calibrant.paper.summary import count_words, effects
+from calibrant.paper.results import by_arm, data_title, settings
+from calibrant.paper.tables import Column, Entry, Grid
 from calibrant.report.html import json_text
 from page_records import at, five, folds, pair, record
 from sound_html import SoundPage
@@ -50,7 +51,6 @@ def _write(path: Path, records: Iterable[Record], **more: Any) -> str:
     options: dict[str, Any] = {
         "grids": [],
         "verdicts": verdicts(known),
-        "errata": [],
         "about": {},
     } | more
     return write_page(path, records=known, **options).read_text(encoding="utf-8")
@@ -63,7 +63,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
         tmp_path_factory.mktemp("page") / "new" / "report.html",
         pair("concrete", 10.0, 5.0) + sweep,
         grids=[_grid((Entry("yacht"), Entry("5.4", 5.4, "1 repeat", True), Entry("")))],
-        errata=[Erratum(place="Table 4", printed="Dropout-VI", correct="Ensembles")],
         about={"Command": "calibrant reproduce", "Plan": "one\ntwo"},
     )
 
@@ -150,7 +149,6 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
         known,
         grids=[_grid((Entry(HOSTILE), Entry(HOSTILE, 1.0, HOSTILE), Entry(HOSTILE)))],
         verdicts=[replace(v, claim=HOSTILE, ours=HOSTILE) for v in verdicts(known)],
-        errata=[Erratum(place=HOSTILE, printed=HOSTILE, correct=HOSTILE)],
         about={HOSTILE: HOSTILE, "block": f"{HOSTILE}\n{HOSTILE}"},
     )
     page = SoundPage(text)
@@ -187,7 +185,7 @@ def test_numbers_of_folds_are_told_apart_and_both_are_there() -> None:
         "file order, 2 folds, 100 epochs",
     ]
     # Five folds are the paper's, so that they are what the summary speaks of.
-    (effect,) = effects(settings(by_arm(five(two) + two)))
+    ((effect,),) = effects(settings(by_arm(five(two) + two))).values()
     assert effect.setting.key.folds == 5
 
 
@@ -232,7 +230,7 @@ def test_files_of_one_name_have_titles_of_their_own() -> None:
     assert titles[4] == "t (y)"
     records = pair("a/t.csv", 10.0, 5.0) + pair("b/t.csv", 10.0, 5.0)
     assert [setting.title for setting in settings(by_arm(records))] == ["a/t", "b/t"]
-    assert dict(how_it_ran(records))["Data sets"] == "a/t, b/t"
+    assert how_it_ran(records)["Data sets"] == "a/t, b/t"
 
 
 def test_a_full_disk_leaves_the_page_that_was_there(
@@ -254,30 +252,93 @@ def test_a_full_disk_leaves_the_page_that_was_there(
 def test_the_first_head_of_a_grouped_table_is_one_column_wide() -> None:
     columns = (Column("a"), Column("b"), Column("c", "group"), Column("d", "group"))
     view = grid_view(Grid(name="g", title="", caption="", columns=columns, rows=()))
-    assert [(each["name"], each["span"]) for each in view["groups"]] == [
-        ("", 1),
-        ("", 1),
-        ("group", 2),
-    ]
-    assert [each["classes"] for each in view["columns"]] == ["", "edge", "edge", ""]
+    assert view["groups"] == [("", 1), ("", 1), ("group", 2)]
+    assert view["classes"] == ["", "edge", "edge", ""]
 
 
 def test_how_it_ran_adds_up() -> None:
-    facts = dict(how_it_ran(pair("fish", 1.0, 1.0) + pair("yacht", 1.0, 1.0)))
+    facts = how_it_ran(pair("fish", 1.0, 1.0) + pair("yacht", 1.0, 1.0))
     assert facts["Cells"].startswith("8 ")
     assert facts["Data sets"] == "Fish, Yacht"
     assert facts["Computing time"] == "12.0 minutes"
     assert facts["Seeds"] == "1 different, 7 to 7"
     hours = [replace(record(), seconds=9000.0)]
-    assert dict(how_it_ran(hours))["Computing time"] == "2.5 hours"
-    short = [replace(record(), seconds=9.0)]
-    assert dict(how_it_ran(short))["Computing time"] == "9.0 seconds"
+    assert how_it_ran(hours)["Computing time"] == "2.5 hours"
 
 
 def test_counts_of_verdicts_are_a_sentence() -> None:
     every = ["holds", "does not hold", "does not hold", "within noise", "not run"]
     assert count_words(every) == (
-        "Of 5 verdicts on claims of the paper, 1 holds, 2 do not hold, 1 is within "
-        "noise and 1 was not run."
+        "Of 5 verdicts on claims of the paper, 1 read “holds”, 2 “does not hold”, "
+        "1 “within noise”, 1 “not run”."
     )
     assert count_words([]) == ""
+
+
+def test_words_count_what_improved_and_name_what_did_not() -> None:
+    records = pair("fish", 10.0, 5.0, rmse=1.1) + pair("yacht", 20.0, 10.0)
+    words = plain_words(effects(settings(by_arm(records + pair("kin8nm", 4.0, 5.0)))))
+    assert words[0] == (
+        "On folds in file order, as in the paper (but 2 folds), quantile "
+        "regularization (λ = 20) with MC dropout lowered the mean calibration error "
+        "on 2 of 3 data sets and raised it on 1 (median change "
+        "\N{MINUS SIGN}50.0 %)."
+    )
+    assert "rose on Kin8nm with MC dropout (4 to 5)" in words[1]
+    assert "by +0.0 % at the median and by +10.0 % at worst (Fish with MC" in words[2]
+    assert "more than twice that floor in 0 of 3 comparisons" in words[3]
+    everywhere = plain_words(effects(settings(by_arm(records))))
+    assert everywhere[1] == "On no set was the mean error higher with it."
+
+
+def test_words_compare_in_the_setting_nearest_to_the_paper() -> None:
+    records = pair("fish", 10.0, 5.0)
+    others = [
+        replace(r, cell=replace(r.cell, split="shuffled"), calibration_error=99.0)
+        for r in records
+    ] + [
+        replace(r, cell=replace(r.cell, epochs=64), calibration_error=99.0)
+        for r in records
+    ]
+    ((effect,),) = effects(settings(by_arm(others + records))).values()
+    assert effect.means("calibration_error") == (10.0, 5.0)
+
+
+def test_tiles_take_the_median_and_count_verdicts() -> None:
+    found = effects(settings(by_arm(pair("a", 10.0, 5.0) + pair("b", 4.0, 8.0))))
+    values = [value for value, _ in tiles(found, ["holds", "not run", "holds"])]
+    assert values == ["1 of 2", "+25.0 %", "+0.0 %", "2 of 2"]
+    assert tiles({}, []) == []
+
+
+def test_shuffled_folds_are_named_and_not_mixed_with_the_papers() -> None:
+    paper = pair("fish", 10.0, 5.0)
+    other = at(pair("yacht", 10.0, 20.0), split="shuffled")
+    ((effect,),) = effects(settings(by_arm(paper + other))).values()
+    assert effect.setting.key.data == "fish"
+    assert [
+        row["data"]
+        for row in chart_data(settings(by_arm(paper + other)))["effects"][0]["rows"]
+    ] == ["Fish"]
+    found = effects(settings(by_arm(other)))
+    assert plain_words(found)[0].startswith(
+        "On shuffled folds, which the paper does not use (but 2 folds), quantile"
+    )
+    assert "on shuffled folds" in tiles(found, [])[0][1]
+
+
+def test_the_lead_carries_the_verdict() -> None:
+    few = five(pair("fish", 10.0, 5.0))
+    words = plain_words(effects(settings(by_arm(few))), verdicts(few))[0]
+    assert words.endswith(
+        "change \N{MINUS SIGN}50.0 %): by the paired tests this is within noise."
+    )
+    names = ("fish", "yacht", "boston", "concrete", "airfoil", "kin8nm")
+    many = [r for name in names for r in five(pair(name, 10.0, 5.0))]
+    words = plain_words(effects(settings(by_arm(many))), verdicts(many))[0]
+    assert words.endswith("the claim that it lowers it holds.")
+    raised = [r for name in names for r in five(pair(name, 5.0, 10.0))]
+    words = plain_words(effects(settings(by_arm(raised))), verdicts(raised))[0]
+    assert words.endswith("the claim that it lowers it does not hold.")
+    own = five(pair("own.csv", 10.0, 5.0))
+    assert "paired" not in plain_words(effects(settings(by_arm(own))), verdicts(own))[0]

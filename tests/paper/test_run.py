@@ -3,6 +3,7 @@
 import dataclasses
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,13 +13,14 @@ from typing import Any
 
 import pytest
 
+import calibrant.paper.run as run_module
+from calibrant import InputError
 from calibrant._dask import SchedulerError
 from calibrant.paper import jobs as jobs_module
-from calibrant.paper import run as run_module
 from calibrant.paper.jobs import data_of
 from calibrant.paper.ledger import Ledger, LedgerError, Record, read_csv
-from calibrant.paper.plan import Plan, Study, read_plan
-from calibrant.paper.run import run
+from calibrant.paper.plan import Plan, Study, choose_plan, read_plan
+from calibrant.paper.run import report, reproduce, run
 from patience import HANGS, HEEDFUL
 
 SCRIPT = f"""
@@ -89,7 +91,7 @@ def plan_file(tiny_plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path
 def undisturbed(plan_file: Path) -> list[Record]:
     with Ledger(plan_file.with_name("undisturbed.csv")) as ledger:
         outcome = run(read_plan(plan_file), ledger)
-        assert outcome.added == outcome.cells == len(ledger.records()) == 66
+        assert outcome.added == len(ledger.records()) == 66
         return timeless(ledger.records())
 
 
@@ -243,3 +245,134 @@ def test_a_number_that_is_none_is_a_failure_of_its_job(
         assert outcome.added == 0
         assert len(outcome.failures) == 2
         assert "the nll of fold 0 in repeat 0" in outcome.failures[0][1]
+
+
+TABLES = [f"table-{number}" for number in (1, 2, 3, 4)]
+
+
+@pytest.fixture(scope="module")
+def done(tables: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Reproduce a tiny plan of two generated sets: two folds, two epochs."""
+    data, out = tables, tmp_path_factory.mktemp("tiny") / "reproduction"
+    study = Study(data=data, epochs=(2,), recalibrations=("none", "isotonic"), folds=2)
+    sweep = Study(data=data[:1], strengths=(0, 5, 20, 50), epochs=(2,), folds=2)
+    found = reproduce(Plan(studies=(study, sweep), name="tiny"), out)
+    assert found.added == len(found.records) == 40
+    assert found.failures == []
+    assert found.page == out / "report.html"
+    return out
+
+
+def test_everything_is_written(done: Path) -> None:
+    for name in TABLES:
+        for ending in ("md", "tex", "csv"):
+            assert (done / "tables" / f"{name}.{ending}").stat().st_size > 100
+    page = (done / "report.html").read_text()
+    assert "odd" in page
+    assert not re.search(r"<(script|img|iframe)[^>]*\ssrc=.?http", page)
+    assert (done / "plan.toml").read_text().startswith('name = "tiny"')
+
+
+def test_the_same_plan_runs_nothing_again(done: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {})
+    before = (done / "results.csv").read_bytes()
+    page = (done / "report.html").read_bytes()
+    assert reproduce(plan, done).added == 0
+    assert (done / "results.csv").read_bytes() == before
+    assert (done / "report.html").read_bytes() == page
+
+
+def test_a_plan_that_is_refused_leaves_no_trace(done: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {}, seed=9)
+    before = (done / "plan.toml").read_text()
+    with pytest.raises(InputError, match="plan, which has seed 9"):
+        reproduce(plan, done)
+    assert (done / "plan.toml").read_text() == before
+
+
+def test_a_run_moves_to_another_folder_by_its_csv(done: Path, tmp_path: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {})
+    there = tmp_path / "there"
+    found = reproduce(plan, there, resume_from=done / "results.csv")
+    assert found.added == 0
+    assert (there / "results.csv").read_bytes() == (done / "results.csv").read_bytes()
+
+
+def test_a_report_needs_the_compact_results_only(done: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.csv").write_bytes((done / "results.csv").read_bytes())
+    found = report(tmp_path)
+    assert len(found.records) == 40
+    assert (tmp_path / "tables" / "table-1.md").read_text() == (
+        done / "tables" / "table-1.md"
+    ).read_text()
+
+
+def test_an_empty_folder_has_nothing_to_report(tmp_path: Path) -> None:
+    with pytest.raises((InputError, OSError), match=str(tmp_path)):
+        report(tmp_path)
+
+
+def test_options_make_a_plan() -> None:
+    plan = choose_plan(None, None, {"data": ["yacht"], "folds": 3}, seed=4)
+    assert plan == Plan(studies=(Study(data=("yacht",), folds=3),), seed=4)
+
+
+def test_only_keeps_some_data_sets() -> None:
+    plan = choose_plan("quick", None, {}, only=["concrete"])
+    assert {cell.data for cell in plan.cells()} == {"concrete"}
+    with pytest.raises(InputError, match="got moon"):
+        choose_plan("quick", None, {}, only=["moon"])
+
+
+def test_options_without_data_and_beside_a_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="add --data"):
+        choose_plan(None, None, {"folds": 3})
+    with pytest.raises(InputError, match=r"got .*plan\.toml and folds"):
+        choose_plan(None, tmp_path / "plan.toml", {"folds": 3})
+    with pytest.raises(InputError, match="got the profile quick and data"):
+        choose_plan("quick", None, {"data": ["yacht"]})
+
+
+def test_the_fixed_split_has_one_fold_by_itself() -> None:
+    plan = choose_plan(None, None, {"data": ["year_msd"], "split": "fixed"})
+    assert plan.studies[0].folds == 1
+
+
+def test_finished_cells_of_a_folder_are_never_lost(done: Path, tmp_path: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {})
+    kept = tmp_path / "results.csv"
+    kept.write_bytes((done / "results.csv").read_bytes())
+    small = Plan(
+        studies=(dataclasses.replace(plan.studies[0], data=plan.studies[0].data[:1]),)
+    )
+    with pytest.raises((InputError, OSError), match="missing"):
+        reproduce(small, tmp_path, resume_from=tmp_path / "missing.csv")
+    assert reproduce(small, tmp_path).added == 0
+    assert kept.read_bytes() == (done / "results.csv").read_bytes()
+
+
+def test_another_seed_is_not_taken_from_elsewhere(done: Path, tmp_path: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {}, seed=9)
+    with pytest.raises(InputError, match="the plan, which has seed 9"):
+        reproduce(plan, tmp_path / "new", resume_from=done / "results.csv")
+    assert not (tmp_path / "new" / "results.csv").exists()
+
+
+def test_a_csv_that_cannot_be_read_is_left_alone(done: Path, tmp_path: Path) -> None:
+    plan = choose_plan(None, done / "plan.toml", {})
+    kept = tmp_path / "results.csv"
+    damaged = (done / "results.csv").read_bytes()[:-40]
+    kept.write_bytes(damaged)
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"results\.csv"):
+            reproduce(plan, tmp_path)
+        assert kept.read_bytes() == damaged
+
+
+def test_what_the_report_misses_is_said_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "_LIBRARIES", ("json", "no_such_library"))
+    with pytest.raises(InputError, match=r"needs no_such_library.*calibrant\[report\]"):
+        reproduce(choose_plan(None, None, {}), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,18 +1,19 @@
 """Tables from records: complete, partial and none at all."""
 
+import csv
 import dataclasses
-import errno
+import io
 import math
-import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from calibrant.paper.claims import verdicts
-from calibrant.paper.grid import Entry, Grid, to_latex
-from calibrant.paper.ledger import LEVELS, Cell, Record
+from calibrant.paper.ledger import LEVELS, Arm, Cell, Record
 from calibrant.paper.published import (
     ENSEMBLE,
     ISOTONIC,
@@ -21,17 +22,26 @@ from calibrant.paper.published import (
     Model,
     lookup,
 )
-from calibrant.paper.statistics import Arm, by_arm
+from calibrant.paper.results import by_arm
 from calibrant.paper.tables import (
+    Column,
+    Entry,
+    Grid,
     agreement_grid,
     arm_grid,
+    arm_overview,
     disagreement_grid,
     errata_grid,
+    error_overview,
     paper_tables,
     shuffled_grid,
     tables,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_screen,
     verdict_grid,
-    verdict_sets_grid,
+    verdict_overview,
     write_grids,
 )
 from page_records import measured
@@ -178,22 +188,6 @@ def test_rows_of_two_numbers_of_folds_differ() -> None:
     assert sorted(rows) == ["MC dropout", "MC dropout, 2 folds"]
 
 
-def test_a_full_disk_leaves_the_tables_that_were_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (path, *_) = write_grids(tmp_path, [errata_grid()])
-    before = path.read_bytes()
-
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_grids(tmp_path, [errata_grid()])
-    assert path.read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 3
-
-
 def shuffled_run() -> list[Record]:
     arms = [
         Arm(data=data, split="shuffled", network=MC_DROPOUT, recalibration=after)
@@ -238,27 +232,123 @@ def test_all_tables_of_any_records(records: list[Record], tmp_path: Path) -> Non
     odd = record(Cell(data="a.csv", network="default", folds=2, epochs=2), 3.0)
     grids = [*tables(by_arm([odd])), errata_grid()]
     assert grids[-2].rows[0][4].text == "partial: 1 of 2 folds"
-    paths = write_grids(tmp_path / "new", grids)
-    assert len(paths) == 3 * len(grids)
+    write_grids(tmp_path / "new", grids)
+    assert len(list((tmp_path / "new").iterdir())) == 3 * len(grids)
     assert (
         (tmp_path / "new" / "table-1.md").read_text("utf-8").startswith("### Table 1")
     )
-
-
-def test_verdicts_as_tables(records: list[Record]) -> None:
-    every = verdicts(records)
-    grid = verdict_grid(every)
-    assert len(grid.rows) == len(every)
-    first = verdict_sets_grid(every[0])
-    assert first.name == "verdict-qr-error-mc_dropout-100"
-    assert [row[0].text for row in first.rows] == ["Concrete", "Fish"]
-    assert first.rows[0][5].text == "clearly lower"
-    names = [verdict_sets_grid(each).name for each in every]
-    assert len(set(names)) == len(names)
-    assert verdict_sets_grid(verdicts([])[0]).rows == ()
 
 
 def test_every_table_is_plain_latex(records: list[Record]) -> None:
     grids = [*tables(by_arm(records)), errata_grid(), verdict_grid(verdicts(records))]
     for grid in grids:
         assert to_latex(grid).isascii(), grid.name
+
+
+@pytest.fixture
+def grid() -> Grid:
+    return Grid(
+        name="small",
+        title="A title",
+        caption="50 % of A & B_c.",
+        columns=(
+            Column("set"),
+            Column("ours", "error", numeric=True),
+            Column("paper", "error", numeric=True),
+            Column("note"),
+        ),
+        rows=(
+            (
+                Entry("red_wine *"),
+                Entry("1.23 ± 0.10", 1.23456789012345, "p = 0.01", True),
+                Entry("n/a"),
+                Entry("a|b, λ <2>"),
+            ),
+            (Entry("[odd]"), Entry("inf", float("inf")), Entry("2", 2.0), Entry("")),
+        ),
+        notes=("A note.", "Another."),
+    )
+
+
+def test_markdown(grid: Grid) -> None:
+    lines = to_markdown(grid).splitlines()
+    assert lines[0] == "### A title"
+    assert lines[4] == "| set | error: ours | error: paper | note |"
+    assert lines[5] == "|:--|--:|--:|:--|"
+    assert lines[6] == r"| red_wine \* | **1.23 ± 0.10** | n/a | a\|b, λ <2> |"
+    assert lines[-1] == "Another."
+
+
+def test_csv_has_exact_numbers_where_there_are_some(grid: Grid) -> None:
+    head, first, second = csv.reader(io.StringIO(to_csv(grid)))
+    assert head == ["set", "error: ours", "error: paper", "note"]
+    assert first == ["red_wine *", "1.23456789012345", "n/a", "a|b, λ <2>"]
+    assert second == ["[odd]", "inf", "2.0", ""]
+
+
+def test_latex_is_escaped_balanced_and_has_equal_rows(grid: Grid) -> None:
+    text = to_latex(grid)
+    assert r"50 \% of A \& B\_c." in text
+    assert r"\textbf{1.23 $\pm$ 0.10}" in text
+    assert r"a\textbar{}b, $\lambda$ $<$2$>$" in text
+    assert r" & \multicolumn{2}{c}{error} &  \\" in text
+    assert r"\cmidrule(lr){2-3}" in text
+    assert "{}[odd]" in text
+    assert r"\begin{tabular}{lrrl}" in text
+    plain = re.sub(r"\\[{}]", "", text)
+    assert plain.count("{") == plain.count("}")
+    body = text.partition(r"\midrule")[2].partition(r"\bottomrule")[0]
+    for line in body.strip().splitlines():
+        assert len(re.findall(r"(?<!\\)&", line)) == 3
+    assert text.count(r"\begin") == text.count(r"\end")
+    assert text.isascii()
+
+
+def yacht(error: float, **changes: object) -> list[Record]:
+    cell = Cell(data="yacht", network="mc_dropout")
+    cells = (dataclasses.replace(cell, fold=fold, **changes) for fold in range(5))  # type: ignore[arg-type]
+    return [measured(c, calibration_error=error, floor=16.6, nll=1.0) for c in cells]
+
+
+BASE = yacht(40.0)
+QR = yacht(30.0, regularizer="cumulative_kl", strength=20.0)
+OTHER = yacht(
+    7.0, data="own.csv", folds=5, recalibration="out_of_fold", network="default"
+)
+
+
+def texts(grid: object) -> list[list[str]]:
+    return [[entry.text for entry in row] for row in grid.rows]  # type: ignore[attr-defined]
+
+
+def test_base_and_regularized_stand_beside_the_paper() -> None:
+    (row,) = texts(error_overview(by_arm([*BASE, *QR, *OTHER])))
+    assert row[:3] == ["Yacht", "55.21 → 40.08", "40.00 → 30.00"]
+    assert row[-1] == "16.60"
+    (alone,) = texts(error_overview(by_arm(BASE)))
+    assert alone[2] == "40.00 → -"
+
+
+def test_other_models_are_listed_by_themselves() -> None:
+    (row,) = texts(arm_overview(by_arm([*BASE, *QR, *OTHER])))
+    assert row[0].endswith("Our default + out of fold, 5 unshuffled folds, 100 epochs")
+    assert row[1:] == ["7.00", "16.60", "1.00", "1.00"]
+    assert texts(arm_overview(by_arm(BASE))) == []
+
+
+def test_claims_have_a_column_for_each_model() -> None:
+    grid = verdict_overview(verdicts([*BASE, *QR]))
+    assert grid.columns[0].title == "Claim"
+    assert any("MC dropout" in column.title for column in grid.columns)
+    assert all(len(row) == len(grid.columns) for row in grid.rows)
+    assert verdict_overview(verdicts([]), "own").rows == ()
+
+
+def test_a_terminal_cuts_long_names_and_long_tables() -> None:
+    many = [r for n in range(20) for r in yacht(7.0, data=f"{'long' * 30}{n}.csv")]
+    console = Console(file=io.StringIO(), width=60)
+    console.print(to_screen(arm_overview(by_arm(many))))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "The report has 8 more." in shown
+    assert "…" in shown
+    assert shown.count("7.00") == 12

@@ -13,7 +13,7 @@ from calibrant.commands import _console as cli
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:
-    from calibrant.paper.reproduce import Reproduction
+    from calibrant.paper.run import Reproduction
 
 __all__ = ["reproduce"]
 
@@ -140,10 +140,6 @@ def reproduce(
 
 
 def _show(done: "Reproduction", console: cli.Console) -> None:
-    from rich.console import Console as Screen
-
-    from calibrant.paper.screen import screen
-
     fields = ("claim", "network", "epochs", "verdict")
     console.json(
         {
@@ -158,7 +154,7 @@ def _show(done: "Reproduction", console: cli.Console) -> None:
         }
     )
     if not console.silent:
-        console.show(screen(done, width=Screen().width))
+        console.show(done.screen())
         sys.stdout.flush()
     for job, error in done.failures:
         say(f"calibrant: failed: {job}: {error}", err=True)

@@ -10,6 +10,6 @@ from .plan import Plan as Plan
 from .plan import Study as Study
 from .plan import profile as profile
 from .plan import read_plan as read_plan
-from .reproduce import Reproduction as Reproduction
-from .reproduce import report as report
-from .reproduce import reproduce as reproduce
+from .run import Reproduction as Reproduction
+from .run import report as report
+from .run import reproduce as reproduce

@@ -1,35 +1,30 @@
 """Every claim with its verdict, by the rules of ``docs/verdicts.md``.
 
-To add a claim: its texts in ``paper.toml``, and what judges it in ``_JUDGES``.
+A claim is an entry of ``paper.toml``: its texts, what B and A of each set are, and
+which rule judges them.
 """
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy import stats
 
-from calibrant.paper.ledger import NO_REGULARIZER, Record
+from calibrant.paper.ledger import NO_REGULARIZER, Arm, Record
 from calibrant.paper.published import (
-    ENSEMBLE,
-    ISOTONIC,
-    LARGE,
+    ERROR,
     MC_DROPOUT,
-    NEGLIGIBLE,
     PAPER_DATA,
-    PAPER_REGULARIZER,
-    TEXT_EPOCHS,
     Model,
-    paper_arm,
     paper_models,
-    paper_says,
     paper_texts,
     starred,
 )
-from calibrant.paper.statistics import (
-    Arm,
+from calibrant.paper.results import (
+    PAPER_REGULARIZER,
+    TEXT_EPOCHS,
     FoldTable,
     Results,
     SetComparison,
@@ -42,26 +37,21 @@ from calibrant.paper.statistics import (
 )
 
 Outcome = Literal["holds", "does not hold", "within noise", "not run"]
+#: The error that our own questions are about.
+OWN_ERROR = "randomized_calibration_error"
 # Sets that a test over sets needs to reach 5 % at all.
 _FEWEST_SETS = 6
 # Ratio of errors that counts as "much more".
 _MUCH = 1.5
-# Sets of the paper's Figures 1 and 2.
-_CURVE_DATA = ("concrete", "protein")
+# Sets of Figure 2. Fewer strengths than these, 0 among them, are not a sweep.
 _SWEEP_DATA = ("concrete", "protein", "year_msd")
-# Fewer strengths than these, 0 among them, are not a sweep.
 _FEWEST_STRENGTHS = 4
 _RMSE_LIMIT, _NLL_LIMIT = 0.05, 0.1
 # At most one set in five may be clearly the other way in our own questions.
 _OWN_OF_TEN = 8
-_ERROR, _OWN_ERROR = "calibration_error", "randomized_calibration_error"
-_DROPOUT = Model(MC_DROPOUT)
-# Training and recalibration of what our default is compared with, by claim.
-_OTHERS = {
-    "default-base": ("base", "none"),
-    "default-qr": ("qr", "none"),
-    "default-isotonic": ("base", ISOTONIC),
-}
+_BY_DIRECTION: dict[str, Outcome] = {"lower": "holds", "higher": "does not hold"}
+
+Sets = Sequence[SetComparison]
 
 
 @dataclass(frozen=True)
@@ -71,11 +61,6 @@ class Ruling:
     verdict: Outcome
     ours: str
     why: str
-    over: SetsTest | None = None
-
-
-Sets = tuple[SetComparison, ...]
-Judged = tuple[Sets, Ruling]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,22 +75,16 @@ class Verdict:
         ``"paper"`` for its claims, ``"own"`` for our questions.
     network, epochs
         Which models it is about; None where that is part of the claim.
-    claim
-        In our words.
-    quote
-        In the paper's words; empty for our questions.
+    claim, quote
+        In our words, and in the paper's; a quote is empty for our questions.
     rule
         In one line.
-    paper
-        What the paper's own numbers say.
-    ours
-        What our numbers say: counts.
+    paper, ours
+        What the paper's own numbers say, and ours: counts.
     columns
         What B and A of each set are.
     sets
         Each set that was run.
-    over
-        The test over sets, where the rule has one.
     verdict
         holds, does not hold, within noise, or not run.
     explanation
@@ -122,123 +101,91 @@ class Verdict:
     paper: str
     ours: str
     columns: tuple[str, str]
-    sets: Sets
-    over: SetsTest | None
+    sets: tuple[SetComparison, ...]
     verdict: Outcome
     explanation: str
 
 
-@dataclass(frozen=True)
-class Tally:
-    """Names of sets by what they show."""
-
-    lower: tuple[str, ...]
-    higher: tuple[str, ...]
-    clearly_lower: tuple[str, ...]
-    clearly_higher: tuple[str, ...]
-    sets: int
-
-    def words(self, below: str = "lower", above: str = "higher") -> str:
-        """Return the counts as part of a sentence."""
-        return (
-            f"{below} on {len(self.lower)} of {self.sets} "
-            f"{'set' if self.sets == 1 else 'sets'} (clearly on "
-            f"{len(self.clearly_lower)}), {above} on {len(self.higher)} (clearly on "
-            f"{len(self.clearly_higher)})"
-        )
+def clearly(sets: Sets, direction: str) -> list[str]:
+    """Names of the sets on which B is clearly lower, or clearly higher, than A."""
+    return [found.data for found in sets if found.direction == direction]
 
 
-def tally(comparisons: Sequence[SetComparison]) -> Tally:
-    """Count the sets where B is lower or higher than A, and where clearly so."""
-
-    def names(fits: Callable[[SetComparison], bool]) -> tuple[str, ...]:
-        return tuple(found.data for found in comparisons if fits(found))
-
-    return Tally(
-        lower=names(lambda found: found.sign < 0),
-        higher=names(lambda found: found.sign > 0),
-        clearly_lower=names(lambda found: found.direction == "lower"),
-        clearly_higher=names(lambda found: found.direction == "higher"),
-        sets=len(comparisons),
+def _counts(sets: Sets, below: str = "lower", above: str = "higher") -> str:
+    """Say on how many sets B is lower or higher than A, and on how many clearly so."""
+    lower, higher = (sum(s * (f.b - f.a) > 0 for f in sets) for s in (-1, 1))
+    return (
+        f"{below} on {lower} of {len(sets)} {'set' if len(sets) == 1 else 'sets'} "
+        f"(clearly on {len(clearly(sets, 'lower'))}), {above} on {higher} (clearly on "
+        f"{len(clearly(sets, 'higher'))})"
     )
 
 
 def count_rule(
-    comparisons: Sequence[SetComparison], *, of_ten: int, ratio: bool = True
+    sets: Sets,
+    *,
+    of_ten: int,
+    ratio: bool = True,
+    words: Sequence[str] = ("lower", "higher"),
 ) -> Ruling:
     """Judge "B is lower than A on so many of ten sets"."""
-    if not comparisons:
+    if not sets:
         return _not_run()
-    counts, over = tally(comparisons), over_sets(comparisons, ratio=ratio)
-    allowed = counts.sets * (10 - of_ten) // 10
-    against = counts.clearly_higher
+    over, allowed = over_sets(sets, ratio=ratio), len(sets) * (10 - of_ten) // 10
+    against, why = clearly(sets, "higher"), _together(over, len(sets))
+    verdict = _BY_DIRECTION.get(over.direction, "within noise")
     if len(against) > allowed:
+        verdict = "does not hold"
         room = f"the claim leaves room for {allowed}" if allowed else "none is allowed"
-        why = (
-            f"Clearly higher on {_named_sets(against)}, and {room}. "
-            f"{_together(over, counts.sets)}"
-        )
-        return Ruling("does not hold", counts.words(), why, over)
-    why = _together(over, counts.sets)
-    if against:
-        why += (
-            f" Clearly higher on {_named_sets(against)}, for which the claim leaves "
-            "room."
-        )
-    outcomes: dict[str, Outcome] = {"lower": "holds", "higher": "does not hold"}
-    verdict = outcomes.get(over.direction, "within noise")
-    return Ruling(verdict, counts.words(), why, over)
+        why = f"Clearly higher on {_named(against)}, and {room}. {why}"
+    elif against:
+        why += f" Clearly higher on {_named(against)}, for which the claim leaves room."
+    return Ruling(verdict, _counts(sets, *words), why)
 
 
-def named_rule(
-    comparisons: Sequence[SetComparison], *, claimed: Literal["lower", "higher"]
-) -> Ruling:
+def named_rule(sets: Sets, *, claimed: Literal["lower", "higher"]) -> Ruling:
     """Judge a claim about sets that the paper names: B is lower (or higher) than A."""
-    if not comparisons:
+    if not sets:
         return _not_run()
-    counts = tally(comparisons)
-    sides = (counts.clearly_lower, counts.clearly_higher)
-    support, against = sides if claimed == "lower" else sides[::-1]
-    ours = f"of the sets that the claim names: {counts.words()}"
+    opposite = "higher" if claimed == "lower" else "lower"
+    support, against = clearly(sets, claimed), clearly(sets, opposite)
+    ours = f"of the sets that the claim names: {_counts(sets)}"
     if against:
-        opposite = "higher" if claimed == "lower" else "lower"
-        why = f"Clearly {opposite} on {_named_sets(against)}."
+        why = f"Clearly {opposite} on {_named(against)}."
         return Ruling("does not hold", ours, why)
-    if 2 * len(support) > counts.sets:
-        why = f"Clearly {claimed} on {_named_sets(support)}; clearly otherwise on none."
+    if 2 * len(support) > len(sets):
+        why = f"Clearly {claimed} on {_named(support)}; clearly otherwise on none."
         return Ruling("holds", ours, why)
     why = (
-        f"Clearly {claimed} on {_named_sets(support)}, which is not more than half of "
-        f"{counts.sets}, and clearly otherwise on none."
+        f"Clearly {claimed} on {_named(support)}, which is not more than half of "
+        f"{len(sets)}, and clearly otherwise on none."
     )
     return Ruling("within noise", ours, why)
 
 
-def much_more_rule(comparisons: Sequence[SetComparison]) -> Ruling:
+def much_more_rule(sets: Sets) -> Ruling:
     """Judge "B is much higher than A"."""
-    if not comparisons:
+    if not sets:
         return _not_run()
-    counts, over = tally(comparisons), over_sets(comparisons, ratio=True)
-    ratios = [found.b / found.a if found.a else float("inf") for found in comparisons]
+    over = over_sets(sets, ratio=True)
+    ratios = [found.b / found.a if found.a else float("inf") for found in sets]
     median = statistics.median(ratios)
-    ours = f"{counts.words()}; median ratio {median:.2f}"
-    lower, higher = counts.clearly_lower, counts.clearly_higher
-    why = _together(over, counts.sets)
-    if lower and len(lower) >= len(higher):
-        why += (
-            f" Clearly lower on {_named_sets(lower)}, clearly higher on "
-            f"{_named_sets(higher)}: not fewer."
-        )
-        return Ruling("does not hold", ours, why, over)
-    if over.direction == "higher" and median < _MUCH:
-        why += f" But the median ratio {median:.2f} is below {_MUCH:g}: not much more."
-        return Ruling("does not hold", ours, why, over)
+    lower, higher = clearly(sets, "lower"), clearly(sets, "higher")
     outcomes: dict[str, Outcome] = {"lower": "does not hold", "higher": "holds"}
-    return Ruling(outcomes.get(over.direction, "within noise"), ours, why, over)
+    verdict = outcomes.get(over.direction, "within noise")
+    why = _together(over, len(sets))
+    if lower and len(lower) >= len(higher):
+        verdict = "does not hold"
+        why += f" Clearly lower on {_named(lower)}, clearly higher on {_named(higher)}"
+        why += ": not fewer."
+    elif over.direction == "higher" and median < _MUCH:
+        verdict = "does not hold"
+        why += f" But the median ratio {median:.2f} is below {_MUCH:g}: not much more."
+    return Ruling(verdict, f"{_counts(sets)}; median ratio {median:.2f}", why)
 
 
-def _not_run() -> Ruling:
-    return Ruling("not run", "nothing yet", "No set that it speaks of is finished.")
+def _not_run(why: str = "No set that it speaks of is finished.") -> Ruling:
+    return Ruling("not run", "nothing yet", why)
 
 
 def _together(over: SetsTest, sets: int) -> str:
@@ -250,7 +197,7 @@ def _together(over: SetsTest, sets: int) -> str:
     return f"Over the sets together it is {over.direction} (p = {over.p:.2g})."
 
 
-def _named_sets(names: Sequence[str]) -> str:
+def _named(names: Sequence[str]) -> str:
     if not names:
         return "no set"
     # The path of a file stays as it is.
@@ -281,26 +228,31 @@ def verdicts(records: Iterable[Record]) -> tuple[Verdict, ...]:
     {'not run'}
     >>> every[0].name, every[0].network
     ('qr-error', 'mc_dropout')
-    >>> every[0].paper
-    'Lower on 10 of 10 sets, by more than 2.3 standard errors on 5.'
     """
     results = by_arm(records)
     paper = [
-        _verdict(name, model.network, model.epochs, judge(results, model))
-        for name, judge in _JUDGES.items()
+        _verdict(name, text, *model, *_judged(results, model, text))
+        for name, text in paper_texts()["claims"].items()
         for model in paper_models(results)
-        if _ONLY.get(name, model.network) == model.network
+        if "judge" in text and text.get("network", model.network) == model.network
     ]
     wanted = (v for v in paper if v.epochs == TEXT_EPOCHS or v.verdict != "not run")
     return (*wanted, *_own_verdicts(results))
 
 
 def _verdict(
-    name: str, network: str, epochs: int | None, judged: Judged, **words: object
+    name: str,
+    text: Mapping[str, Any],
+    network: str,
+    epochs: int | None,
+    sets: Sets,
+    ruling: Ruling,
+    **words: object,
 ) -> Verdict:
-    texts = paper_texts()["claims"]
-    text, (sets, ruling) = texts.get(name, texts["regularizer"]), judged
-    paper = name in _JUDGES
+    paper = ""
+    if "judge" in text:
+        unsaid = "A figure without printed numbers."
+        paper = text.get("paper", {}).get(network, unsaid)
     return Verdict(
         name=name,
         source="paper" if paper else "own",
@@ -309,116 +261,63 @@ def _verdict(
         claim=text["claim"].format(**words),
         quote=text.get("quote", ""),
         rule=text["rule"],
-        paper=paper_says(name, network) if paper else "",
+        paper=paper,
         ours=ruling.ours,
         columns=tuple(text["columns"]),
-        sets=sets,
-        over=ruling.over,
+        sets=tuple(sets),
         verdict=ruling.verdict,
         explanation=ruling.why,
     )
 
 
-def _found(comparisons: Iterable[SetComparison | None]) -> Sets:
-    return tuple(found for found in comparisons if found is not None)
-
-
-def _trainings(
-    results: Results,
-    model: Model,
-    b: str,
-    a: str,
-    metric: str = _ERROR,
-    data: Iterable[str] = PAPER_DATA,
-) -> Sets:
-    """Compare two trainings of a model, as ``"base isotonic"``, on some sets."""
-    return _found(
-        compare_arms(
-            results, model.arm(name, *b.split()), model.arm(name, *a.split()), metric
-        )
-        for name in data
-    )
+def _judged(
+    results: Results, model: Model, text: Mapping[str, Any]
+) -> tuple[Sets, Ruling]:
+    """Compare B with A on the sets of a claim of the paper, and judge them."""
+    if text["judge"] in _SWEEP_JUDGES:
+        metrics, judge = _SWEEP_JUDGES[text["judge"]]
+        return _all_sets([judge(*sweep) for sweep in _sweeps(results, model, metrics)])
+    named = {"starred": starred(model.network)}
+    data = text.get("data", PAPER_DATA)
+    metric = text.get("metric", ERROR)
+    other = Model(text["against"]) if "against" in text else model
+    found = []
+    for name in named.get(data, data) if isinstance(data, str) else data:
+        a = _table(results, other, name, text["a"], metric)
+        if a is not None and "times" in text:
+            a = a.scaled(text["times"])
+        found.append(compare(_table(results, model, name, text["b"], metric), a))
+    sets = [comparison for comparison in found if comparison is not None]
+    if text["judge"] == "much_more":
+        return sets, much_more_rule(sets)
+    if text["judge"] == "named":
+        wanted = named.get(text.get("named", ""), PAPER_DATA)
+        judged = [comparison for comparison in sets if comparison.data in wanted]
+        return sets, named_rule(judged, claimed=text["claimed"])
+    of_ten = text["of_ten"]
+    if not isinstance(of_ten, int):
+        of_ten = of_ten[model.network]
+    options = {name: text[name] for name in ("ratio", "words") if name in text}
+    return sets, count_rule(sets, of_ten=of_ten, **options)
 
 
 def _table(
-    results: Results, model: Model, data: str, training: str, metric: str
+    results: Results, model: Model, data: str, what: str, metric: str
 ) -> FoldTable | None:
-    found = results.get(model.arm(data, *training.split()))
-    return found.table(metric) if found else None
-
-
-def _qr_error(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "qr", "base")
-    return sets, count_rule(sets, of_ten=9 if model.network == ENSEMBLE else 10)
-
-
-def _qr_nll(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "qr", "base", "nll")
-    return sets, count_rule(sets, of_ten=7, ratio=False)
-
-
-def _qr_rmse(results: Results, model: Model) -> Judged:
-    found = []
-    for data in PAPER_DATA:
-        qr, base = (_table(results, model, data, t, "rmse") for t in ("qr", "base"))
-        found.append(compare(qr, base.scaled(1 + NEGLIGIBLE) if base else None))
-    sets = _found(found)
-    ruling = count_rule(sets, of_ten=10)
-    if sets:
-        words = tally(sets).words(f"below {1 + NEGLIGIBLE:g} x base", "above it")
-        ruling = replace(ruling, ours=words)
-    return sets, ruling
-
-
-def _isotonic_worsens(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "base isotonic", "base")
-    named = [found for found in sets if found.data in starred(model.network)]
-    return sets, named_rule(named, claimed="higher")
-
-
-def _isotonic_qr(results: Results, model: Model) -> Judged:
-    def rise(data: str, training: str) -> FoldTable | None:
-        before = _table(results, model, data, training, _ERROR)
-        after = _table(results, model, data, f"{training} {ISOTONIC}", _ERROR)
-        return after.minus(before) if after and before else None
-
-    names = starred(model.network)
-    sets = _found(compare(rise(data, "qr"), rise(data, "base")) for data in names)
-    return sets, named_rule(sets, claimed="lower")
-
-
-def _qr_isotonic(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "qr", "base isotonic")
-    return sets, count_rule(sets, of_ten=10)
-
-
-def _isotonic_large(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "base isotonic", "base", data=LARGE)
-    return sets, named_rule(sets, claimed="lower")
-
-
-def _curve(results: Results, model: Model) -> Judged:
-    sets = _trainings(results, model, "qr", "base", "curve_gap", _CURVE_DATA)
-    return sets, named_rule(sets, claimed="lower")
-
-
-def _ensemble_error(
-    results: Results, model: Model, recalibration: str = "none"
-) -> Judged:
-    what = ("base", recalibration)
-    sets = _found(
-        compare_arms(results, model.arm(d, *what), _DROPOUT.arm(d, *what), _ERROR)
-        for d in PAPER_DATA
-    )
-    return sets, much_more_rule(sets)
-
-
-def _ensemble_isotonic(results: Results, model: Model) -> Judged:
-    return _ensemble_error(results, model, ISOTONIC)
+    """Numbers of ``"qr"``, of ``"base isotonic"``, or of a difference of two."""
+    tables = []
+    for arm in what.split(" - "):
+        known = results.get(model.arm(data, *arm.split()))
+        table = known.table(metric) if known else None
+        if table is None:
+            return None
+        tables.append(table)
+    return tables[0] if len(tables) == 1 else tables[0].minus(tables[1])
 
 
 #: Strength to the numbers of one metric.
 Sweep = Mapping[float, FoldTable]
+Judged = tuple[SetComparison, Outcome]
 
 
 def _sweeps(
@@ -428,225 +327,171 @@ def _sweeps(
 
     Sets with too few strengths, or without common repeats, are left out.
     """
-    found = []
+    found: list[list[Sweep]] = []
     for data in _SWEEP_DATA:
         base = model.arm(data)
         arms = {
-            arm.strength: arm
+            arm.strength: known
             for arm, known in results.items()
             if arm.regularizer in (NO_REGULARIZER, PAPER_REGULARIZER)
             and replace(arm, regularizer=base.regularizer, strength=0.0) == base
             and known.repeats
         }
-        sweeps = [_common(results, dict(sorted(arms.items())), m) for m in metrics]
-        if len(arms) >= _FEWEST_STRENGTHS and 0.0 in arms and all(sweeps):
-            found.append(sweeps)
+        if len(arms) < _FEWEST_STRENGTHS or 0.0 not in arms:
+            continue
+        sweeps: list[Sweep] = [
+            {s: t for s in sorted(arms) if (t := arms[s].table(metric)) is not None}
+            for metric in metrics
+        ]
+        # Only the repeats that all strengths have count.
+        places = sweeps[0][0.0].values
+        for table in sweeps[0].values():
+            places = table.at(places).values
+        if places:
+            found.append([{s: t.at(places) for s, t in w.items()} for w in sweeps])
     return found
 
 
-def _common(results: Results, arms: Mapping[float, Arm], metric: str) -> Sweep:
-    """Tables of all strengths, on the repeats that all of them have."""
-    found = {strength: results[arm].table(metric) for strength, arm in arms.items()}
-    tables = {strength: table for strength, table in found.items() if table is not None}
-    for other in list(tables.values()):
-        tables = {strength: t.at(other.values) for strength, t in tables.items()}
-    return tables if all(table.values for table in tables.values()) else {}
-
-
-def _strength_error(results: Results, model: Model) -> Judged:
-    found = []
-    for (sweep,) in _sweeps(results, model, [_ERROR]):
-        zero, most = sweep[0.0], sweep[max(sweep)]
-        trend = corrected_t_test(rank_correlations(sweep), overlap=zero.overlap)
-        ends = most.minus(zero).test()
-        if "higher" in (trend.direction, ends.direction):
-            outcome: Outcome = "does not hold"
-        else:
-            outcome = "holds" if trend.direction == "lower" else "within noise"
-        unclear = ends.direction == "unclear"
-        words = "not clearly other" if unclear else f"clearly {ends.direction}"
-        note = (
-            f"mean rank correlation {trend.difference:+.2f} ({trend.direction}, "
-            f"p = {trend.p:.2g}) over {len(sweep)} strengths; at strength "
-            f"{max(sweep):g} the error is {words} than at 0"
-        )
-        row = SetComparison(zero.data, most.mean, zero.mean, zero.repeats, trend, note)
-        found.append((row, outcome))
-    return _all_sets(found)
+def _strength_error(sweep: Sweep) -> Judged:
+    """The error falls along the strength, and the largest is not worse than none."""
+    zero, most = sweep[0.0], sweep[max(sweep)]
+    trend = corrected_t_test(rank_correlations(sweep), overlap=zero.overlap)
+    ends = most.against(zero)
+    outcome: Outcome = "holds" if trend.direction == "lower" else "within noise"
+    if "higher" in (trend.direction, ends.direction):
+        outcome = "does not hold"
+    unclear = ends.direction == "unclear"
+    words = "not clearly other" if unclear else f"clearly {ends.direction}"
+    note = (
+        f"mean rank correlation {trend.difference:+.2f} ({trend.direction}, "
+        f"p = {trend.p:.2g}) over {len(sweep)} strengths; at strength "
+        f"{max(sweep):g} the error is {words} than at 0"
+    )
+    data, repeats = zero.arm.data, zero.repeats
+    return SetComparison(data, most.mean, zero.mean, repeats, trend, note), outcome
 
 
 def rank_correlations(sweep: Sweep) -> list[float]:
     """Spearman's correlation of strength and number, for each test fold."""
     rows = np.array([sweep[strength].independent() for strength in sorted(sweep)])
-    found = []
-    for fold in range(rows.shape[1]):
-        ranks = stats.rankdata(rows[:, fold])
-        flat = np.ptp(ranks) == 0
-        order = np.arange(len(ranks))
-        found.append(0.0 if flat else float(np.corrcoef(order, ranks)[0, 1]))
-    return found
+    ranks, order = stats.rankdata(rows, axis=0), np.arange(len(rows))
+    return [
+        float(np.corrcoef(order, fold)[0, 1]) if np.ptp(fold) else 0.0
+        for fold in ranks.T
+    ]
 
 
-def _strength_rest(results: Results, model: Model) -> Judged:
-    found = []
-    for rmse, nll in _sweeps(results, model, ["rmse", "nll"]):
-        zero = rmse[0.0]
-        strengths = [strength for strength in rmse if strength > 0]
-        rises = {s: rmse[s].mean / zero.mean - 1 for s in strengths}
-        moves = {s: nll[s].mean - nll[0.0].mean for s in strengths}
-        outside = [s for s in strengths if _is_outside(rmse, nll, s)]
-        far_rmse = max(strengths, key=lambda s: abs(rises[s]))
-        far_nll = max(strengths, key=lambda s: abs(moves[s]))
-        near = abs(rises[far_rmse]) <= _RMSE_LIMIT and abs(moves[far_nll]) <= _NLL_LIMIT
-        outcome: Outcome = "holds" if near else "within noise"
-        note = (
-            f"RMSE moves by up to {rises[far_rmse]:+.1%} (strength {far_rmse:g}), NLL "
-            f"by up to {moves[far_nll]:+.2f} (strength {far_nll:g}); clearly outside "
-            "of the limits at "
-            f"{', '.join(f'{s:g}' for s in outside) or 'no strength'}"
-        )
-        far = rmse[far_rmse]
-        row = compare(far, zero)
-        test = row.test if row else corrected_t_test([0.0], overlap=0.0)
-        row = SetComparison(zero.data, far.mean, zero.mean, zero.repeats, test, note)
-        found.append((row, "does not hold" if outside else outcome))
-    return _all_sets(found)
+def _strength_rest(rmse: Sweep, nll: Sweep) -> Judged:
+    """RMSE and NLL stay within limits of those without a regularizer."""
+    zero = rmse[0.0]
+    strengths = [strength for strength in rmse if strength > 0]
+    rises = {s: rmse[s].mean / zero.mean - 1 for s in strengths}
+    moves = {s: nll[s].mean - nll[0.0].mean for s in strengths}
+    far_rmse = max(strengths, key=lambda s: abs(rises[s]))
+    far_nll = max(strengths, key=lambda s: abs(moves[s]))
+    near = abs(rises[far_rmse]) <= _RMSE_LIMIT and abs(moves[far_nll]) <= _NLL_LIMIT
+    outcome: Outcome = "holds" if near else "within noise"
+    outside = [s for s in strengths if _is_outside(rmse, nll, s)]
+    note = (
+        f"RMSE moves by up to {rises[far_rmse]:+.1%} (strength {far_rmse:g}), NLL by "
+        f"up to {moves[far_nll]:+.2f} (strength {far_nll:g}); clearly outside of the "
+        f"limits at {', '.join(f'{s:g}' for s in outside) or 'no strength'}"
+    )
+    far = rmse[far_rmse]
+    data, test = zero.arm.data, far.against(zero)
+    row = SetComparison(data, far.mean, zero.mean, zero.repeats, test, note)
+    return row, "does not hold" if outside else outcome
 
 
 def _is_outside(rmse: Sweep, nll: Sweep, strength: float) -> bool:
     """Whether RMSE or NLL is clearly beyond a limit at a strength."""
     pairs = (
-        (compare(rmse[strength], rmse[0.0].scaled(1 + _RMSE_LIMIT)), "higher"),
-        (compare(rmse[strength], rmse[0.0].scaled(1 - _RMSE_LIMIT)), "lower"),
-        (compare(nll[strength], nll[0.0].scaled(plus=_NLL_LIMIT)), "higher"),
-        (compare(nll[strength], nll[0.0].scaled(plus=-_NLL_LIMIT)), "lower"),
+        (rmse, rmse[0.0].scaled(1 + _RMSE_LIMIT), "higher"),
+        (rmse, rmse[0.0].scaled(1 - _RMSE_LIMIT), "lower"),
+        (nll, nll[0.0].scaled(plus=_NLL_LIMIT), "higher"),
+        (nll, nll[0.0].scaled(plus=-_NLL_LIMIT), "lower"),
     )
-    return any(found is not None and found.direction == side for found, side in pairs)
+    found = ((compare(b[strength], a), side) for b, a, side in pairs)
+    return any(row is not None and row.direction == side for row, side in found)
 
 
-def _all_sets(found: Sequence[tuple[SetComparison, Outcome]]) -> Judged:
+_SWEEP_JUDGES: dict[str, tuple[Sequence[str], Callable[..., Judged]]] = {
+    "strength_error": ([ERROR], _strength_error),
+    "strength_rest": (["rmse", "nll"], _strength_rest),
+}
+
+
+def _all_sets(found: Sequence[Judged]) -> tuple[Sets, Ruling]:
+    """Of several sets the worst counts."""
     if not found:
-        why = (
-            f"No sweep over at least {_FEWEST_STRENGTHS} strengths with 0 is finished."
-        )
-        return (), Ruling("not run", "nothing yet", why)
-    outcomes = [outcome for _, outcome in found]
-    verdict: Outcome = "holds"
-    if "does not hold" in outcomes:
-        verdict = "does not hold"
-    elif "within noise" in outcomes:
-        verdict = "within noise"
+        least = f"at least {_FEWEST_STRENGTHS} strengths"
+        return (), _not_run(f"No sweep over {least} with 0 is finished.")
+    order: tuple[Outcome, ...] = ("does not hold", "within noise", "holds")
+    verdict = min((outcome for _, outcome in found), key=order.index)
     ours = ", ".join(f"{row.data}: {outcome}" for row, outcome in found)
     why = " ".join(f"{row.data}: {row.note}." for row, _ in found)
-    return tuple(row for row, _ in found), Ruling(verdict, ours, why)
+    return [row for row, _ in found], Ruling(verdict, ours, why)
 
 
-# The claims of the paper, in the order of docs/verdicts.md.
-_JUDGES: dict[str, Callable[[Results, Model], Judged]] = {
-    "qr-error": _qr_error,
-    "qr-nll": _qr_nll,
-    "qr-rmse": _qr_rmse,
-    "isotonic-worsens": _isotonic_worsens,
-    "isotonic-qr": _isotonic_qr,
-    "qr-isotonic": _qr_isotonic,
-    "isotonic-large": _isotonic_large,
-    "ensemble-error": _ensemble_error,
-    "ensemble-isotonic": _ensemble_isotonic,
-    "strength-error": _strength_error,
-    "strength-rest": _strength_rest,
-    "curve": _curve,
-}
-# Claims that are about one network alone.
-_ONLY = {
-    "ensemble-error": ENSEMBLE,
-    "ensemble-isotonic": ENSEMBLE,
-    "curve": MC_DROPOUT,
-}
-
-
-def _own_verdicts(results: Results) -> tuple[Verdict, ...]:
+def _own_verdicts(results: Results) -> list[Verdict]:
     """Judge our default against the paper's models, and each regularizer."""
-    shuffled = [arm for arm in results if arm.split == "shuffled"]
-    if not shuffled:
-        return ()
-    defaults = _defaults(shuffled)
-    first = (
-        _verdict(name, "default", None, _judge_default(results, name, defaults))
-        for name in _OTHERS
-    )
-    usual = paper_arm("", _DROPOUT, shuffled=True).folds
-    groups: dict[tuple[str, str, float, int], list[Arm]] = {}
-    for arm in shuffled:
-        judged = arm.regularizer != NO_REGULARIZER and arm.recalibration == "none"
-        # Otherwise a set could count twice in a test over sets.
-        if judged and arm.folds == usual:
-            key = (arm.network, arm.regularizer, arm.strength, arm.epochs)
-            groups.setdefault(key, []).append(arm)
-    return (*first, *(_regularizer(results, arms) for arms in groups.values()))
+    usual = Model(MC_DROPOUT).arm("", shuffled=True)
+    texts = paper_texts()["claims"]
+    defaults: dict[str, Arm] = {}
+    groups: dict[tuple[object, ...], list[Arm]] = {}
+    # Of several defaults of a set the one without a regularizer counts.
+    for arm in sorted(results, key=lambda a: (a.regularizer != NO_REGULARIZER, a)):
+        # On other folds a set could count twice in a test over sets.
+        if (arm.split, arm.folds) != (usual.split, usual.folds):
+            continue
+        if arm.network == "default" and arm.recalibration == "out_of_fold":
+            if arm.epochs == usual.epochs:
+                defaults.setdefault(arm.data, arm)
+        elif arm.recalibration == "none" and arm.regularizer != NO_REGULARIZER:
+            group = (arm.network, arm.regularizer, arm.strength, arm.epochs)
+            groups.setdefault(group, []).append(arm)
+    found = []
+    if any(arm.split == "shuffled" for arm in results):
+        for name in ("default-base", "default-qr", "default-isotonic"):
+            judged = _judge_default(results, texts[name]["against"], defaults)
+            found.append(_verdict(name, texts[name], "default", None, *judged))
+    for arms in groups.values():
+        bases = [replace(a, regularizer=NO_REGULARIZER, strength=0.0) for a in arms]
+        sets = _pairs(results, zip(arms, bases, strict=True), OWN_ERROR)
+        ruling = count_rule(sets, of_ten=_OWN_OF_TEN)
+        arm, text = arms[0], texts["regularizer"]
+        words: dict[str, Any] = {
+            "regularizer": arm.regularizer,
+            "strength": arm.strength,
+        }
+        name, model = f"regularizer-{arm.regularizer}", (arm.network, arm.epochs)
+        found.append(_verdict(name, text, *model, sets, ruling, **words))
+    return found
 
 
-def _defaults(shuffled: Sequence[Arm]) -> dict[str, Arm]:
-    """Our default of each set, run as what it is compared with: plainest if several."""
-
-    def protocol(arm: Arm) -> tuple[str, int, int]:
-        return arm.split, arm.folds, arm.epochs
-
-    found = [
-        arm
-        for arm in shuffled
-        if arm.network == "default"
-        and arm.recalibration == "out_of_fold"
-        and protocol(arm) == protocol(paper_arm(arm.data, _DROPOUT, shuffled=True))
-    ]
-    found.sort(key=lambda arm: (arm.data, arm.regularizer != NO_REGULARIZER, arm))
-    return {arm.data: arm for arm in reversed(found)}
-
-
-def _judge_default(results: Results, name: str, defaults: Mapping[str, Arm]) -> Judged:
+def _judge_default(
+    results: Results, against: str, defaults: Mapping[str, Arm]
+) -> tuple[Sets, Ruling]:
     """Judge the error; where it holds, neither NLL nor CRPS may be worse."""
-
-    def sets(metric: str) -> Sets:
-        return _found(
-            compare_arms(
-                results,
-                arm,
-                paper_arm(data, _DROPOUT, *_OTHERS[name], shuffled=True),
-                metric,
-            )
-            for data, arm in sorted(defaults.items())
-        )
-
-    errors = sets(_OWN_ERROR)
-    ruling = count_rule(errors, of_ten=_OWN_OF_TEN)
+    other = Model(MC_DROPOUT)
+    pairs = [
+        (arm, other.arm(data, *against.split(), shuffled=True))
+        for data, arm in sorted(defaults.items())
+    ]
+    sets = _pairs(results, pairs, OWN_ERROR)
+    ruling = count_rule(sets, of_ten=_OWN_OF_TEN)
     if ruling.verdict != "holds":
-        return errors, ruling
-    verdict: Outcome = ruling.verdict
-    ours, why = ruling.ours, ruling.why
+        return sets, ruling
     for title, metric, ratio in (("NLL", "nll", False), ("CRPS", "crps", True)):
-        other = count_rule(sets(metric), of_ten=_OWN_OF_TEN, ratio=ratio)
-        ours += f"; {title} {other.ours}"
-        if other.verdict == "does not hold":
-            verdict = "does not hold"
-            why += f" But its {title} is worse. {other.why}"
-    return errors, Ruling(verdict, ours, why, ruling.over)
+        scores = _pairs(results, pairs, metric)
+        rest = count_rule(scores, of_ten=_OWN_OF_TEN, ratio=ratio)
+        ruling = replace(ruling, ours=f"{ruling.ours}; {title} {rest.ours}")
+        if rest.verdict == "does not hold":
+            why = f"{ruling.why} But its {title} is worse. {rest.why}"
+            ruling = replace(ruling, verdict="does not hold", why=why)
+    return sets, ruling
 
 
-def _regularizer(results: Results, arms: Sequence[Arm]) -> Verdict:
-    first = arms[0]
-    sets = _found(
-        compare_arms(
-            results,
-            arm,
-            replace(arm, regularizer=NO_REGULARIZER, strength=0.0),
-            _OWN_ERROR,
-        )
-        for arm in arms
-    )
-    return _verdict(
-        f"regularizer-{first.regularizer}",
-        first.network,
-        first.epochs,
-        (sets, count_rule(sets, of_ten=_OWN_OF_TEN)),
-        regularizer=first.regularizer,
-        strength=first.strength,
-    )
+def _pairs(results: Results, pairs: Iterable[tuple[Arm, Arm]], metric: str) -> Sets:
+    found = (compare_arms(results, b, a, metric) for b, a in pairs)
+    return [comparison for comparison in found if comparison is not None]

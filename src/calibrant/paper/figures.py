@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from calibrant.files import replace_file
 from calibrant.metrics.floors import calibration_band
 from calibrant.paper.ledger import LEVELS
-from calibrant.paper.settings import (
+from calibrant.paper.published import ERROR, MC_DROPOUT
+from calibrant.paper.results import (
+    Results,
     Setting,
     arm_label,
-    network_title,
+    model_title,
     paper_settings,
     settings,
 )
-from calibrant.paper.statistics import ArmResults, Number, Results
 from calibrant.plots import COLORS, GRAY, finish
 
 if TYPE_CHECKING:
@@ -27,13 +28,9 @@ _SWEEP_SETS = ("concrete", "protein", "year_msd")
 _BASE, _REGULARIZED = COLORS[1], COLORS[0]
 # Networks in other colors than base and regularized, told apart by marker as well.
 _NETWORK_LOOK = ((COLORS[2], "o"), (COLORS[3], "s"), (COLORS[6], "^"))
-_LABELS = {"calibration_error": "calibration error (%)", "rmse": "RMSE", "nll": "NLL"}
-# Identifiers in an SVG are hashed with this salt, so that they stay the same.
-_SALT = "calibrant"
-_SUFFIX_METADATA: dict[str, dict[str, str | None]] = {
-    ".svg": {"Date": None},
-    ".png": {"Software": None},
-}
+_LABELS = {ERROR: "calibration error (%)", "rmse": "RMSE", "nll": "NLL"}
+# Without dates, and with a salt for identifiers in an SVG, files stay the same.
+_UNDATED = {"svg": {"Date": None}, "png": {"Software": None}}
 
 
 def write_figures(results: Results, folder: Path) -> list[Path]:
@@ -44,18 +41,26 @@ def write_figures(results: Results, folder: Path) -> list[Path]:
     from matplotlib import rc_context
 
     written = []
-    with rc_context({"svg.hashsalt": _SALT, "font.size": 9, "legend.fontsize": 8}):
+    with rc_context(
+        {"svg.hashsalt": "calibrant", "font.size": 9, "legend.fontsize": 8}
+    ):
         for name, draw in (("figure1", curves_figure), ("figure2", sweep_figure)):
             figure = draw(results)
             if figure is None:
                 continue
-            for suffix, metadata in _SUFFIX_METADATA.items():
+            for kind, metadata in _UNDATED.items():
                 content = io.BytesIO()
-                kind = suffix.removeprefix(".")
                 figure.savefig(content, format=kind, dpi=200, metadata=metadata)
-                written.append(folder / f"{name}{suffix}")
+                written.append(folder / f"{name}.{kind}")
                 replace_file(written[-1], content.getvalue())
     return written
+
+
+def _figure(width: float, height: float) -> "Figure":
+    """Make a figure that no window knows of, so that no display is needed."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def curves_figure(results: Results) -> "Figure | None":
@@ -67,11 +72,10 @@ def curves_figure(results: Results) -> "Figure | None":
     line, but not in the paper's error. The bands hold the whole curve of a perfect
     model with probability 95 %, on one fold (light) and on all of them (dark).
     """
-    chosen = paper_settings(settings(results))
     pairs = {
         data: setting
-        for (network, data), setting in chosen.items()
-        if network == "mc_dropout" and setting.pair is not None
+        for (network, data), setting in paper_settings(settings(results)).items()
+        if network == MC_DROPOUT and setting.pair is not None
     }
     names = [name for name in _CURVE_SETS if name in pairs] or sorted(pairs)[:2]
     if not names:
@@ -81,6 +85,51 @@ def curves_figure(results: Results) -> "Figure | None":
     for ax, name in zip(panels, names, strict=True):
         _curves_panel(ax, pairs[name])
     return figure
+
+
+def _curves_panel(ax: "Axes", setting: Setting) -> None:
+    sizes = setting.fold_sizes.values()
+    for rows, shade, name in (
+        (min(sizes), 0.14, "one fold"),
+        (sum(sizes), 0.30, "all folds"),
+    ):
+        nominal, low, high = calibration_band(rows, LEVELS, simultaneous=True)
+        ax.fill_between(
+            _from_zero(nominal.tolist()),
+            _from_zero(low.tolist()),
+            _from_zero(high.tolist()),
+            color=GRAY,
+            alpha=shade,
+            linewidth=0,
+            label=f"perfect model, {name} (n = {rows:,})",
+        )
+    ax.plot([0, 1], [0, 1], color=GRAY, linewidth=1, linestyle="--")
+    places = _from_zero([level / LEVELS for level in range(1, LEVELS + 1)])
+    for known, color in zip(setting.pair or (), (_BASE, _REGULARIZED), strict=False):
+        for fold in range(known.arm.folds):
+            curve = _from_zero(known.curve(fold))
+            ax.plot(places, curve, color=color, linewidth=0.7, alpha=0.4)
+        label = f"{arm_label(known.arm)}: error {known.number(ERROR).mean:.3g} %"
+        curve = _from_zero(known.curve())
+        ax.plot(places, curve, color=color, linewidth=2.2, label=label)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    ax.set_aspect("equal")
+    ax.plot([], [], color=GRAY, linewidth=0.7, label="thin: each fold")
+    # Below, because folds far off the diagonal fill both of its sides.
+    ax.legend(
+        loc="upper left",
+        bbox_to_anchor=(-0.02, -0.13),
+        handlelength=1.4,
+        frameon=False,
+    )
+    title = f"{setting.place}, {model_title(setting.key.network)}"
+    finish(ax, x="nominal probability", y="observed frequency", title=title)
+
+
+def _from_zero(values: Sequence[float]) -> list[float]:
+    """Let a curve start at the origin, through which all of them go."""
+    return [0.0, *values]
 
 
 def sweep_figure(results: Results) -> "Figure | None":
@@ -99,96 +148,51 @@ def sweep_figure(results: Results) -> "Figure | None":
         return None
     figure = _figure(9.0, 0.3 + 2.5 * len(names))
     rows = figure.subplots(len(names), len(_LABELS), squeeze=False)
+    overs = set()
     for row, name in zip(rows, names, strict=True):
         _sweep_row(row, sweeps[name])
+        for setting in sweeps[name]:
+            repeated = any(len(arm.repeats) > 1 for arm in setting.sweep.values())
+            overs.add("repeats" if repeated else "folds (one repeat)")
     for ax in rows[-1]:
         ax.set_xlabel("strength λ")
     handles, labels = rows[0][0].get_legend_handles_labels()
-    over = sorted({_over(setting) for name in names for setting in sweeps[name]})
     figure.legend(
         handles,
         labels,
         loc="outside upper left",
         ncols=len(labels),
         frameon=False,
-        title=f"Bars: ± one standard deviation over {' or '.join(over)}",
+        title=f"Bars: ± one standard deviation over {' or '.join(sorted(overs))}",
         alignment="left",
         title_fontsize=8,
     )
     return figure
 
 
-def _figure(width: float, height: float) -> "Figure":
-    """Make a figure that no window knows of, so that no display is needed."""
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout="constrained")
-
-
-def _curves_panel(ax: "Axes", setting: Setting) -> None:
-    for rows, shade, name in (
-        (setting.fold_rows, 0.14, "one fold"),
-        (setting.all_rows, 0.30, "all folds"),
-    ):
-        promised, low, high = calibration_band(rows, LEVELS, simultaneous=True)
-        ax.fill_between(
-            _from_zero(promised.tolist()),
-            _from_zero(low.tolist()),
-            _from_zero(high.tolist()),
-            color=GRAY,
-            alpha=shade,
-            linewidth=0,
-            label=f"perfect model, {name} (n = {rows:,})",
-        )
-    ax.plot([0, 1], [0, 1], color=GRAY, linewidth=1, linestyle="--")
-    for arm, color in zip(setting.pair or (), (_BASE, _REGULARIZED), strict=False):
-        _curve_lines(ax, arm, color)
-    ax.set_xlim(0, 1)
-    ax.set_ylim(0, 1)
-    ax.set_aspect("equal")
-    ax.plot([], [], color=GRAY, linewidth=0.7, label="thin: each fold")
-    # Below, because folds far off the diagonal fill both of its sides.
-    ax.legend(
-        loc="upper left",
-        bbox_to_anchor=(-0.02, -0.13),
-        handlelength=1.4,
-        frameon=False,
-    )
-    finish(
-        ax,
-        x="promised probability",
-        y="observed frequency",
-        title=f"{setting.place}, {network_title(setting.key.network)}",
-    )
-
-
-def _curve_lines(ax: "Axes", arm: ArmResults, color: str) -> None:
-    places = _from_zero([level / LEVELS for level in range(1, LEVELS + 1)])
-    for fold in range(arm.arm.folds):
-        curve = _from_zero(arm.curve(fold))
-        ax.plot(places, curve, color=color, linewidth=0.7, alpha=0.4)
-    error = arm.number("calibration_error").mean
-    label = f"{arm_label(arm.arm)}: error {error:.3g} %"
-    ax.plot(places, _from_zero(arm.curve()), color=color, linewidth=2.2, label=label)
-
-
-def _from_zero(values: Sequence[float]) -> list[float]:
-    """Let a curve start at the origin, through which all of them go."""
-    return [0.0, *values]
-
-
 def _sweep_row(row: "Sequence[Axes]", group: Sequence[Setting]) -> None:
     strengths = sorted({strength for setting in group for strength in setting.sweep})
     for ax, (measure, label) in zip(row, _LABELS.items(), strict=True):
-        for place, setting in enumerate(group[: len(_NETWORK_LOOK)]):
-            numbers = {
-                strengths.index(strength): arm.number(measure)
-                for strength, arm in setting.sweep.items()
-            }
-            _sweep_line(ax, numbers, place=place, network=setting.key.network)
+        looks = zip(group, _NETWORK_LOOK, strict=False)
+        for place, (setting, (color, marker)) in enumerate(looks):
+            numbers = [arm.number(measure) for arm in setting.sweep.values()]
+            ax.errorbar(
+                # A small step aside keeps the bars of two networks apart.
+                [strengths.index(strength) + 0.1 * place for strength in setting.sweep],
+                [number.mean for number in numbers],
+                yerr=[number.std or 0.0 for number in numbers],
+                color=color,
+                marker=marker,
+                markersize=4,
+                linewidth=1.6,
+                elinewidth=1,
+                capsize=2,
+                label=model_title(setting.key.network),
+            )
         if ax is row[0]:
+            first = next(iter(group[0].sweep.values()))
             ax.axhline(
-                _floor(group[0]),
+                first.number("floor").mean,
                 color=GRAY,
                 linestyle="--",
                 linewidth=1,
@@ -196,37 +200,5 @@ def _sweep_row(row: "Sequence[Axes]", group: Sequence[Setting]) -> None:
             )
             ax.set_ylim(bottom=0)
         # Strengths such as 0, 1, 2, 5, ... 50 are evenly placed: 0 has no logarithm.
-        ax.set_xticks(
-            range(len(strengths)), [f"{strength:g}" for strength in strengths]
-        )
-        title = group[0].place if ax is row[0] else None
-        finish(ax, x="", y=label, title=title)
-
-
-def _sweep_line(
-    ax: "Axes", numbers: dict[int, Number], *, place: int, network: str
-) -> None:
-    color, marker = _NETWORK_LOOK[place]
-    ax.errorbar(
-        # A small step aside keeps the bars of two networks apart.
-        [where + 0.1 * place for where in numbers],
-        [number.mean for number in numbers.values()],
-        yerr=[number.deviation or 0.0 for number in numbers.values()],
-        color=color,
-        marker=marker,
-        markersize=4,
-        linewidth=1.6,
-        elinewidth=1,
-        capsize=2,
-        label=network_title(network),
-    )
-
-
-def _floor(setting: Setting) -> float:
-    first = next(iter(setting.sweep.values()))
-    return first.number("floor").mean
-
-
-def _over(setting: Setting) -> str:
-    repeated = any(len(arm.repeats) > 1 for arm in setting.sweep.values())
-    return "repeats" if repeated else "folds (one repeat)"
+        ax.set_xticks(range(len(strengths)), [f"{each:g}" for each in strengths])
+        finish(ax, x="", y=label, title=group[0].place if ax is row[0] else None)

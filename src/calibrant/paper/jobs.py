@@ -1,5 +1,6 @@
 """Cells that are trained together as one stack, and how they are measured."""
 
+import copy
 import hashlib
 import math
 import os
@@ -7,16 +8,18 @@ import platform
 import time
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import PurePath
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
+from torch import nn
 
 from calibrant._version import __version__
 from calibrant.data import (
@@ -28,8 +31,10 @@ from calibrant.data import (
     year_split,
 )
 from calibrant.distributions.base import AbstractDistribution
-from calibrant.estimators.folds import SerialDependenceWarning
-from calibrant.estimators.regressor import CalibratedRegressor
+from calibrant.estimators.base import Table
+from calibrant.estimators.folds import Blocks, Design, SerialDependenceWarning
+from calibrant.estimators.networks import Networks, fit_networks
+from calibrant.estimators.regressor import CalibratedRegressor, training_device
 from calibrant.metrics.calibration import (
     calibration_error,
     coverage,
@@ -40,21 +45,23 @@ from calibrant.metrics.groups import calibration_by
 from calibrant.metrics.pit import detect_grid, recorded_pit
 from calibrant.paper.ledger import LEVELS, NO_REGULARIZER, Cell, Record
 from calibrant.paper.plan import CONDITIONAL
-from calibrant.paper.side_by_side import fit_side_by_side
 from calibrant.recalibration.maps import IsotonicRecalibrator
+from calibrant.training import EpochState
 
 #: Networks of each model.
 MEMBERS = {"mc_dropout": 1, "deep_ensemble": 5}
 # Networks that are trained side by side. Some twenty fill the caches; a larger stack is
 # slower per network, and a killed run loses more.
 _STACK = 25
-# Steps of an adversarial training take so many times as long as those of others.
-_ADVERSARIAL = 2.5
+# Work of a model, in networks: adversarial steps take 2.5 times as long as others, and
+# the default trains 25 smaller networks.
+_COSTS = {"mc_dropout": 1.0, "deep_ensemble": 12.5, "default": 12.0}
 # Starting a training and measuring its cells, in rows that are learned from.
 _OVERHEAD = 5_000.0
 _INTERVAL = 0.9
 _QUARTILES = 4
 
+Array = npt.NDArray[np.float64]
 #: Repeat and fold.
 Place = tuple[int, int]
 Measured = dict[Cell, dict[str, Any]]
@@ -99,11 +106,7 @@ class Job:
         cell = self.arm
         rows = len(data_of(cell.data).y) * (1 - 1 / max(2, cell.folds))
         epochs = max(cell.epochs for cell in self.cells)
-        # The default trains 25 smaller networks.
-        networks = 12.0 if cell.network == "default" else float(MEMBERS[cell.network])
-        if cell.network == "deep_ensemble":
-            networks *= _ADVERSARIAL
-        work = rows * epochs * networks * len(self.models)
+        work = rows * epochs * _COSTS[cell.network] * len(self.models)
         return work + _OVERHEAD * len(self.cells)
 
     def __str__(self) -> str:
@@ -193,36 +196,18 @@ def _stacks(arm: list[Cell], seed: int) -> Iterator[list[Cell]]:
 
 def run_job(job: Job, plan_seed: int, threads: int = 1) -> list[Record]:
     """Train all models of a job and measure each of its cells."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        return _records(job, plan_seed)
-    finally:
-        torch.set_num_threads(before)
-
-
-def _records(job: Job, plan_seed: int) -> list[Record]:
-    started = time.perf_counter()
+    started, before = time.perf_counter(), torch.get_num_threads()
     data = data_of(job.arm.data)
     splits = {
         (cell.repeat, cell.fold): split_of(cell, len(data.y), plan_seed)
         for cell in job.cells
     }
     fit = _default if job.arm.network == "default" else _paper
-    measured = fit(job, data, splits)
-    share = (time.perf_counter() - started) / len(measured)
-    versions = {"calibrant": __version__, "python": platform.python_version()}
-    versions |= {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
-    shared: dict[str, Any] = {
-        "seed": job.seed,
-        "stack": job.stack,
-        "threads": torch.get_num_threads(),
-        "versions": ", ".join(f"{name} {text}" for name, text in versions.items()),
-        # Kind of machine, not its name.
-        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-        "seconds": round(share, 3),
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    torch.set_num_threads(threads)
+    try:
+        measured = fit(job, data, splits)
+    finally:
+        torch.set_num_threads(before)
     for cell, numbers in measured.items():
         for name, value in numbers.items():
             if isinstance(value, float) and math.isnan(value):
@@ -230,6 +215,18 @@ def _records(job: Job, plan_seed: int) -> list[Record]:
                     f"the {name} of fold {cell.fold} in repeat {cell.repeat} is not a "
                     "number: a prediction has overflowed."
                 )
+    versions = {"calibrant": __version__, "python": platform.python_version()}
+    versions |= {name: version(name) for name in ("torch", "numpy", "scikit-learn")}
+    shared: dict[str, Any] = {
+        "seed": job.seed,
+        "stack": job.stack,
+        "threads": threads,
+        "versions": ", ".join(f"{name} {text}" for name, text in versions.items()),
+        # Kind of machine, not its name.
+        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "seconds": round((time.perf_counter() - started) / len(measured), 3),
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
     return [
         Record(cell=cell, **numbers, **shared) for cell, numbers in measured.items()
     ]
@@ -237,32 +234,37 @@ def _records(job: Job, plan_seed: int) -> list[Record]:
 
 def _paper(job: Job, data: DataSet, splits: dict[Place, Split]) -> Measured:
     """Train the paper's networks of all repeats and folds side by side."""
+    arm = job.arm
+    settings: dict[str, Any] = {
+        "network": arm.network,
+        "strength": arm.strength,
+        "members": MEMBERS[arm.network],
+    }
+    if arm.regularizer == CONDITIONAL:
+        settings["conditional"] = ("spread", "mean")
+    elif arm.regularizer != NO_REGULARIZER:
+        settings["regularizer"] = arm.regularizer
     fitted = fit_side_by_side(
-        _paper_model(job.arm),
-        data.x,
-        data.y,
+        CalibratedRegressor.paper(**settings),
+        data,
         [splits[model].train for model in job.models],
         seed=job.seed,
         epochs=sorted({cell.epochs for cell in job.cells}),
     )
-    numbers = {model: number for number, model in enumerate(job.models)}
     measured = {}
     for cell in job.cells:
         model = (cell.repeat, cell.fold)
-        split, trained = splits[model], fitted[cell.epochs]
+        split, number = splits[model], job.models.index(model)
         # The paper's passes drop units of each row on its own, as ordinary dropout
         # does. Masks that all rows share leave RMSE and NLL as they are on average,
         # but rows then err together, and calibration errors grow.
         masks = torch.Generator().manual_seed(seed_of(job.seed, "passes", model))
-        predictive = trained.distribution(
-            data.x[split.test], numbers[model], masks=masks
-        )
+        predict = partial(fitted[cell.epochs].distribution, model=number, masks=masks)
+        predictive = predict(data.x[split.test])
         if cell.recalibration == "isotonic":
             # The paper's map, of the PIT values of the rows that were learned from
             # and of them alone: ``fit`` may widen predictions first.
-            seen = trained.distribution(
-                data.x[split.train], numbers[model], masks=masks
-            )
+            seen = predict(data.x[split.train])
             pit = seen.pit(torch.from_numpy(data.y[split.train]))
             recalibrator: Any = IsotonicRecalibrator(floor=0).fit_pit(pit)
             predictive = recalibrator.transform(predictive)
@@ -270,16 +272,66 @@ def _paper(job: Job, data: DataSet, splits: dict[Place, Split]) -> Measured:
     return measured
 
 
-def _paper_model(arm: Cell) -> CalibratedRegressor:
-    changes: dict[str, Any] = {}
-    if arm.regularizer == CONDITIONAL:
-        changes["conditional"] = ("spread", "mean")
-    elif arm.regularizer != NO_REGULARIZER:
-        changes["regularizer"] = arm.regularizer
-    network: Any = arm.network
-    return CalibratedRegressor.paper(
-        network, strength=arm.strength, members=MEMBERS[network], **changes
+@dataclass(frozen=True)
+class SideBySide:
+    """Models with the same settings, each of which learned from rows of its own."""
+
+    members: Networks
+    size: int
+
+    def distribution(
+        self, x: Array, model: int, *, masks: torch.Generator | None = None
+    ) -> AbstractDistribution:
+        """Distribution of rows ``(n, d)`` under one of the models, by its number.
+
+        Dropout masks of each row and pass, as those of ordinary dropout, are drawn from
+        ``masks``; None for masks that all rows share.
+        """
+        chosen = range(model * self.size, (model + 1) * self.size)
+        return self.members.distribution(x, chosen, masks=masks)
+
+
+def fit_side_by_side(
+    model: CalibratedRegressor,
+    data: DataSet,
+    rows: Sequence[npt.NDArray[np.int64]],
+    *,
+    seed: int,
+    epochs: Sequence[int],
+) -> dict[int, SideBySide]:
+    """Fit a model on many sets of rows at once: the folds and repeats of a benchmark.
+
+    Each model standardizes, learns and predicts by its own rows alone, of which all
+    have equally many; only the matrix products are shared. With a constant learning
+    rate the model of fewer epochs is that of more epochs, looked at earlier, so one
+    training gives the models after each of the epochs.
+    """
+    copies = int(model.members)
+    found: dict[int, nn.Module] = {}
+
+    def look(state: EpochState) -> None:
+        if state.epoch in epochs:
+            found[state.epoch] = copy.deepcopy(state.network)
+
+    own = tuple(part for part in rows for _ in range(copies))
+    recipe = model.recipe(float(model.strength), len(rows[0]))
+    members, histories = fit_networks(
+        Table(data.x, data.y, Blocks(np.arange(len(data.y)))),
+        Design(own, np.empty(0, dtype=np.int64)),
+        model.architecture(),
+        replace(recipe, epochs=max(epochs)),
+        seed=seed,
+        validation_share=0.0,
+        device=training_device(model),
+        callbacks=[look],
     )
+    if any(history.interrupted for history in histories):
+        raise KeyboardInterrupt  # a model that is half trained is none of these
+    found[max(epochs)] = members.networks[0]
+    return {
+        epoch: SideBySide(replace(members, networks=[network]), copies)
+        for epoch, network in found.items()
+    }
 
 
 def _default(job: Job, data: DataSet, splits: dict[Place, Split]) -> Measured:

@@ -8,11 +8,9 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
-from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as short
-from types import TracebackType
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 from calibrant.errors import InputError
 from calibrant.files import replace_file
@@ -30,8 +28,8 @@ CHOICES = {
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
-class Cell:
-    """One model on one fold: all that tells it from the other cells.
+class Arm:
+    """A model on a data set: all that its cells share.
 
     Attributes
     ----------
@@ -52,8 +50,6 @@ class Cell:
     recalibration
         ``"none"``, ``"isotonic"`` (on the training fold, as in the paper),
         or ``"out_of_fold"``.
-    repeat, fold
-        Which repeat and which fold, from 0.
     """
 
     data: str
@@ -64,8 +60,22 @@ class Cell:
     strength: float = 0.0
     epochs: int = 100
     recalibration: str = "none"
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Cell(Arm):
+    """One model on one fold: an arm with a repeat and a fold, both from 0."""
+
     repeat: int = 0
     fold: int = 0
+
+    @property
+    def arm(self) -> Arm:
+        """What it shares with the cells of other folds and repeats."""
+        return Arm(**{name: getattr(self, name) for name in _ARM})
+
+
+_ARM = [field.name for field in fields(Arm)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,30 +200,18 @@ class Ledger:
             if self.path.exists():
                 self._records = {each.cell: each for each in read_csv(self.path)}
         except LedgerError:
-            self.close()
+            self._lock.release()
             raise
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Let other processes open the ledger."""
+    def __exit__(self, *error: object) -> None:
         self._lock.release()
 
     def add(self, records: Iterable[Record]) -> int:
         """Add records, all or none, and return how many were new."""
-        found: dict[Cell, Record] = {}
-        for record in records:
-            found.setdefault(record.cell, record)
-        merged = found | self._records
+        merged = {record.cell: record for record in records} | self._records
         added = len(merged) - len(self._records)
         if added:
             write_csv(self.path, merged.values())
@@ -229,15 +227,10 @@ class Ledger:
         return set(self._records)
 
 
-def _columns() -> dict[str, type]:
-    cell, record = get_type_hints(Cell), get_type_hints(Record)
-    types = {field.name: cell[field.name] for field in fields(Cell)}
-    types |= {field.name: record[field.name] for field in fields(Record)[1:]}
-    return types
-
-
-#: Columns of the file: the fields of a cell, then those of a record.
-_COLUMNS = _columns()
+#: Columns of the file and their types: the fields of a cell, then those of a record.
+_COLUMNS: dict[str, Any] = {
+    field.name: field.type for field in (*fields(Cell), *fields(Record)[1:])
+}
 
 
 def write_csv(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
@@ -269,6 +262,12 @@ def write_csv(path: str | os.PathLike[str], records: Iterable[Record]) -> None:
         ) from error
 
 
+def _text(value: Any) -> str:  # noqa: ANN401 - a field of any type
+    if isinstance(value, float):
+        return repr(float(value) + 0.0).removesuffix(".0")  # no -0
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
 def read_csv(path: str | os.PathLike[str]) -> list[Record]:
     """Read the records of a CSV that ``write_csv`` wrote, sorted by cell.
 
@@ -289,10 +288,10 @@ def read_csv(path: str | os.PathLike[str]) -> list[Record]:
         try:
             record = _record(row)
             _check(record)
+            if record.cell in found:
+                raise LedgerError("this cell was there before.")
         except LedgerError as error:
             raise LedgerError(f"{source}, line {line}: {error}") from None
-        if record.cell in found:
-            raise LedgerError(f"{source}, line {line}: this cell was there before.")
         found[record.cell] = record
     return [found[cell] for cell in sorted(found)]
 
@@ -331,60 +330,32 @@ def _rows(source: Path) -> Iterator[tuple[int, list[str]]]:
 def _record(row: list[str]) -> Record:
     if len(row) != len(_COLUMNS):
         raise LedgerError(f"must have {len(_COLUMNS)} columns, got {len(row)}.")
-    values: dict[str, Any] = {
-        name: _value(name, kind, text)
-        for (name, kind), text in zip(_COLUMNS.items(), row, strict=True)
-    }
+    values: dict[str, Any] = {}
+    rules = {int: "a whole number", float: "a number"}
+    for (name, kind), text in zip(_COLUMNS.items(), row, strict=True):
+        try:
+            simple = kind in (str, int, float)
+            values[name] = kind(text) if simple else tuple(map(int, text.split()))
+        except ValueError:
+            rule = rules.get(kind, f"{LEVELS} counts")
+            raise LedgerError(f"{name} must be {rule}, got {short(text)}.") from None
     cell = Cell(**{field.name: values.pop(field.name) for field in fields(Cell)})
     return Record(cell=cell, **values)
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - a field of any type
-    if isinstance(value, float):
-        return repr(float(value) + 0.0).removesuffix(".0")  # no -0
-    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _value(name: str, kind: type, text: str) -> object:
-    try:
-        if kind is str:
-            return text
-        if kind in (int, float):
-            return kind(text)
-        return tuple(map(int, text.split()))
-    except ValueError:
-        rules = {int: "a whole number", float: "a number"}
-        rule = rules.get(kind, f"{LEVELS} counts")
-        raise LedgerError(f"{name} must be {rule}, got {short(text)}.") from None
-
-
 def _check(record: Record) -> None:
     """Refuse a record that no run can have made, naming the first wrong column."""
-    values = vars(record.cell) | vars(record)
-    for name, rule, fits in _rules(record):
+    cell, values = record.cell, vars(record.cell) | vars(record)
+    rules = [(n, f"one of {', '.join(c)}", values[n] in c) for n, c in CHOICES.items()]
+    rules.append(("fold", f"from 0 to {cell.folds - 1}", 0 <= cell.fold < cell.folds))
+    for name, kind in _COLUMNS.items():
+        if kind is float:
+            rules.append((name, "a number", not math.isnan(values[name])))
+        elif name in ("train_rows", "test_rows"):
+            rules.append((name, "at least 1", values[name] >= 1))
+    edges = [0, *record.curve, record.test_rows]
+    rule = f"{LEVELS} counts that never fall, from 0 to {record.test_rows}"
+    rules.append(("curve", rule, edges == sorted(edges) and len(edges) == LEVELS + 2))
+    for name, rule, fits in rules:
         if not fits:
             raise LedgerError(f"{name} must be {rule}, got {short(values[name])}.")
-
-
-def _rules(record: Record) -> Iterator[tuple[str, str, bool]]:
-    """Yield column, rule, and whether the record keeps it."""
-    cell, values = record.cell, vars(record.cell) | vars(record)
-    yield "data", "the name of a data set or a path", bool(cell.data)
-    for name, choices in CHOICES.items():
-        yield name, f"one of {', '.join(choices)}", values[name] in choices
-    if cell.split == "fixed":
-        yield "folds", "1 for the fixed split", cell.folds == 1
-    yield "fold", f"from 0 to {cell.folds - 1}", 0 <= cell.fold < cell.folds
-    for name in ("epochs", "train_rows", "test_rows", "threads"):
-        yield name, "at least 1", values[name] >= 1
-    for name, kind in _COLUMNS.items():
-        if kind is float and name not in ("nll", "rmse", "crps", "sharpness"):
-            yield name, "finite and at least 0", 0 <= values[name] < math.inf
-    for name in ("repeat", "rmse", "crps", "sharpness"):
-        yield name, "at least 0", values[name] >= 0
-    yield "nll", "a number or inf", record.nll > -math.inf
-    yield "coverage", "a share from 0 to 1", record.coverage <= 1
-    edges = (0, *record.curve, record.test_rows)
-    rising = all(low <= high for low, high in pairwise(edges))
-    rule = f"{LEVELS} counts that never fall, from 0 to {record.test_rows}"
-    yield "curve", rule, rising and len(record.curve) == LEVELS
