@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -611,3 +612,42 @@ def test_a_reader_waits_while_a_save_renames(
         storage.time, "sleep", lambda _: (tmp_path / "old").rename(folder)
     )
     assert number_in(folder) == 1
+
+
+KILLED = """
+import os, signal, sys, torch
+from pathlib import Path
+from calibrant.storage import write_folder
+from calibrant import storage
+rename, count = Path.rename, 0
+def killed(self, target):
+    global count
+    if count == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    count += 1
+    return rename(self, target)
+Path.rename = killed
+write_folder(
+    sys.argv[1], arrays={"a": torch.zeros(2)}, description={}, kind="t", overwrite=True
+)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("renamed", [0, 1])
+def test_a_killed_save_leaves_the_former_one_to_be_read(
+    tmp_path: Path, renamed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "[model]"
+    first = {"a": torch.ones(2)}
+    write_folder(place, arrays=first, description={}, kind="t")
+    command = [sys.executable, "-c", KILLED, str(place), str(renamed)]
+    assert subprocess.run(command, check=False).returncode == -signal.SIGKILL
+    assert place.exists() == (renamed == 0)
+    arrays, _ = read_folder(place, kind="t")
+    assert torch.equal(arrays["a"], first["a"])
+    assert len(list(tmp_path.iterdir())) == 2
+    # Another process may still write: what is left goes when it is old.
+    monkeypatch.setattr("calibrant.storage._ABANDONED", -1)
+    write_folder(place, arrays=first, description={}, kind="t", overwrite=True)
+    assert list(tmp_path.iterdir()) == [place]

@@ -5,6 +5,7 @@ read, and ``SHA256SUMS`` the checksums of both, as ``sha256sum --check`` takes t
 """
 
 import contextlib
+import glob
 import hashlib
 import json
 import os
@@ -40,6 +41,8 @@ FORMAT, VERSION = "calibrant", 1
 _MOST = 2**28
 #: How often, and after how many seconds, a folder that is being replaced is read again.
 _TRIES, _PAUSE = 20, 0.005
+#: Seconds after which a folder of an unfinished save is nobody's.
+_ABANDONED = 3600
 _READERS = {
     "CalibratedRegressor": "Read it with calibrant.load(folder).",
     "TableModel": "Read it with calibrant.TableModel.load(folder).",
@@ -342,7 +345,8 @@ def _check_size(path: Path, size: int | None = None) -> None:
 def _despite_saves(target: Path, read: Callable[[Path], Result]) -> Result:
     """Read a folder, again if it was replaced meanwhile or is not there just now.
 
-    The checksums see to it that no two versions are mixed.
+    The checksums see to it that no two versions are mixed. If a save was killed between
+    its two renames, the former version is read.
     """
     for _ in range(_TRIES):
         before = _identity(target)
@@ -353,7 +357,8 @@ def _despite_saves(target: Path, read: Callable[[Path], Result]) -> Result:
                 break
             time.sleep(_PAUSE)
     try:
-        return read(target)
+        former = _left(target, "old") if _identity(target) is None else []
+        return read(former[-1] if former else target)
     except OSError as error:
         raise StorageError(
             f"{target} cannot be read: {error}. Its files must be such that you may "
@@ -419,9 +424,7 @@ def _is_ours(manifest: Path) -> bool:
 def _place(target: Path, files: Mapping[str, bytes]) -> None:
     """Write the files into a new folder beside ``target``, then rename it."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    # A random name, so that what a killed process left is never in the way; cut,
-    # because file systems take 255 bytes for a name.
-    beside = f".{target.name[:40]}.calibrant-{secrets.token_hex(8)}"
+    beside = f"{_beside(target)}{secrets.token_hex(8)}"
     new, old = (target.with_name(f"{beside}.{role}") for role in ("new", "old"))
     try:
         new.mkdir()
@@ -437,3 +440,21 @@ def _place(target: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
+    for left in (*_left(target, "new"), *_left(target, "old")):
+        if time.time() - left.stat().st_ctime > _ABANDONED:
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _beside(target: Path) -> str:
+    """What names of hidden folders beside one begin with.
+
+    They are cut, because file systems take 255 bytes, and so hold a hash of it all.
+    """
+    own = hashlib.sha256(target.name.encode()).hexdigest()[:8]
+    return f".{target.name[:40]}-{own}.calibrant-"
+
+
+def _left(target: Path, role: str) -> list[Path]:
+    """Folders that killed saves of this one left, the latest last."""
+    pattern = f"{glob.escape(_beside(target))}*.{role}"
+    return sorted(target.parent.glob(pattern), key=lambda left: left.stat().st_ctime)
