@@ -35,6 +35,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from calibrant import (
@@ -497,3 +498,36 @@ def test_sparse_features_and_lists_of_texts_are_rows_too() -> None:
     assert model.predict(scipy.sparse.csc_array(dense)).shape == (60,)
     assert np.array_equal(_feature_codes(["x", "y", "x"]), [[0], [1], [0]])
     assert _as_rows([["x"], ["y"]]) == [["x"], ["y"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("estimator", "n", "data"),
+    [
+        (LinearRegression(), 60, noisy_line),
+        (BayesianRidge(), 200, noisy_line),
+        (KNeighborsRegressor(1), 100, pure_noise),
+        (DecisionTreeRegressor(random_state=0), 100, pure_noise),
+    ],
+)
+def test_intervals_cover_what_they_say(estimator: Any, n: int, data: Any) -> None:
+    share, error = simulated_coverage(estimator, n, data=data, runs=60)
+    # A map of n ranks knows a level up to one of them; two of such levels.
+    assert abs(share - 0.9) < 0.02 + 2 / (n + 1) + 3 * error
+
+
+def test_single_trees_cover_what_the_page_says() -> None:
+    page = " ".join((RecalibratedRegressor.__doc__ or "").split())
+    said = re.search(
+        r"nominal 50 % covered (\d+) to (\d+) %, those of 90 % covered (\d+) to "
+        r"(\d+) %",
+        page,
+    )
+    assert said
+    ranges = np.array([int(number) / 100 for number in said.groups()]).reshape(2, 2)
+    x, y = noisy_line(3000)
+    model = recalibrate(DecisionTreeRegressor(), x[:1000], y[:1000], random_state=0)
+    for coverage, (low, high) in zip((0.5, 0.9), ranges, strict=True):
+        bounds = model.predict_interval(x[1000:], coverage=coverage)
+        share = ((bounds[:, 0] <= y[1000:]) & (y[1000:] <= bounds[:, 1])).mean()
+        assert low - 0.02 < share < high + 0.02

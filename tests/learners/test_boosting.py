@@ -155,3 +155,19 @@ def test_features_that_tell_no_rows_apart_leave_one_distribution(
     assert spread == pytest.approx(np.full((2, 60), y[20:].std()))
     assert len(model.first(10, 10).mean) == 1
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_constant_target_gives_one_leaf() -> None:
+    x, _ = table()
+    model = grow(
+        x,
+        np.full(len(x), 7.0),
+        rounds=3,
+        spread_rounds=3,
+        leaves=4,
+        learning_rate=0.1,
+        seed=0,
+    )
+    mean, spread = model.rounds(x, np.array([3]))
+    assert (mean == 7).all()
+    assert (spread > 0).all()

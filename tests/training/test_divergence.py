@@ -113,3 +113,17 @@ def test_nan_in_held_out_rows(name: str) -> None:
     where = "member 2 of 2 is not finite in the held-out rows after epoch 1"
     with pytest.raises(DivergedError, match=where):
         fit(ensemble(2), data)
+
+
+def test_infinite_members_that_add_up_to_nothing_known() -> None:
+    """Finite losses whose sum overflows are nobody's in particular."""
+    network = ensemble(2).float()
+    data = problem(2)
+    data = problem(2, x=data.x.float(), y=data.y.float())
+    with pytest.raises(DivergedError, match="the loss of a member is not finite"):
+        fit(
+            network,
+            data,
+            score=lambda predictive, y: 2e38 + 0 * (predictive.mean - y),
+            batch_size=1,
+        )

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from calibrant.metrics import calibration_error
 from calibrant.scores import nll
 from calibrant.training import EpochState, InterruptedWarning
+from calibrant.training.loop import _calibration_error, _padded
 from small_training import ensemble, fit, problem, weights_of
 
 
@@ -160,3 +161,15 @@ def test_a_judge_keeps_one_epoch_for_all_members() -> None:
     assert history.best_epoch == [4, 4]
     for now, best in zip(network.parameters(), seen[3], strict=True):
         assert torch.equal(now, best)
+
+
+def test_calibration_error_of_ragged_members() -> None:
+    pit = torch.rand(3, 40)
+    pit[0, :3] = torch.tensor([0.0, 1.0, 0.05])
+    rows, real = _padded([torch.arange(40), torch.arange(7), torch.arange(23)])
+    error = _calibration_error(pit.gather(1, rows), real)
+    alone = [calibration_error(pit[i, :n]) for i, n in enumerate((40, 7, 23))]
+    assert error == pytest.approx(sum(alone) / 3)
+    # NaN lies below no level: all 20 gaps are whole.
+    lost = _calibration_error(torch.full((1, 5), torch.nan), real[:1, :5])
+    assert lost == pytest.approx(sum((j / 20) ** 2 for j in range(1, 21)))
