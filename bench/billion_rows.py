@@ -69,7 +69,7 @@ def files(folder: Path, model: TableModel, rows: int) -> dict[str, float]:
     return found
 
 
-def laws(model: TableModel) -> dict[str, float]:
+def distributions(model: TableModel) -> dict[str, float]:
     """Microseconds for a row, of what stands between reading and writing."""
     table = columns(CHUNK, 3, target=False)
     batch = next(model.open(table).batches(model.encoder.needed, rows=CHUNK)).data
@@ -79,18 +79,18 @@ def laws(model: TableModel) -> dict[str, float]:
     works: dict[str, Callable[[], object]] = {
         "encode, us": lambda: model.encoder.encode(batch, name="rows"),
         "networks, us": lambda: stack_outputs(members.deterministic(), ready),
-        "law with mean and std, us": lambda: _moments(model, x),
-        "law with mean, std and 2 quantiles, us": lambda: _moments(model, x).quantiles(
-            _LEVELS
-        ),
+        "distribution with mean and std, us": lambda: _moments(model, x),
+        "distribution with mean, std and 2 quantiles, us": lambda: _moments(
+            model, x
+        ).quantiles(_LEVELS),
     }
     return {name: 1e6 * best(work) / CHUNK for name, work in works.items()}
 
 
 def _moments(model: TableModel, x: Any) -> Any:  # noqa: ANN401
-    law = model.distribution(x)
-    _ = law.mean, law.stddev
-    return law
+    predictive = model.distribution(x)
+    _ = predictive.mean, predictive.stddev
+    return predictive
 
 
 def training(rows: int) -> dict[str, float]:
@@ -157,7 +157,7 @@ def main() -> None:
             recalibrator="smooth",
             progress=False,
         ).model
-        found = files(Path(place), model, options.rows) | laws(model)
+        found = files(Path(place), model, options.rows) | distributions(model)
     found |= training(options.learn) | memory(10 * options.learn)
     for name, value in found.items():
         print(f"{name:42s} {value:12,.2f}")

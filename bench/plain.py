@@ -118,8 +118,8 @@ class Member:
             self.network.parameters(), lr=learning_rate, fused=fused
         )
 
-    def law(self, x: Tensor) -> Normal:
-        """Predict a law for each row."""
+    def predictive(self, x: Tensor) -> Normal:
+        """Predict a distribution for each row."""
         mean, raw = self.network(x).unbind(-1)
         return Normal(mean, FLOOR + (1 - FLOOR) * softplus(raw))
 
@@ -131,15 +131,15 @@ class Member:
     def step(self, x: Tensor, y: Tensor) -> None:
         """Take one step."""
         x = x.detach().requires_grad_(self.adversarial)
-        law = self.law(x)
-        score = -law.log_prob(y).mean()
+        predictive = self.predictive(x)
+        score = -predictive.log_prob(y).mean()
         loss = score
         if self.strength:
-            loss = loss + self.strength * cumulative_kl(law.cdf(y))
+            loss = loss + self.strength * cumulative_kl(predictive.cdf(y))
         if self.adversarial:
             (slope,) = torch.autograd.grad(score, x, retain_graph=True)
             moved = (x + self.reach * slope.sign()).detach()
-            loss = (loss - self.law(moved).log_prob(y).mean()) / 2
+            loss = (loss - self.predictive(moved).log_prob(y).mean()) / 2
         self.optimizer.zero_grad()
         loss.backward()
         if not math.isfinite(loss.item()):
@@ -148,6 +148,6 @@ class Member:
 
 
 def predictive(means: Tensor, spreads: Tensor) -> Normal:
-    """The normal law with the moments of a mixture, members on the first axis."""
+    """The normal distribution with the moments of a mixture, members on the first axis."""
     variance = spreads.square().mean(0) + means.var(0, unbiased=False)
     return Normal(means.mean(0), variance.sqrt())

@@ -53,13 +53,13 @@ def fold(data: DataSet, split: Split, seed: int) -> list[float]:
         passes = [moments(network, x[split.test]) for _ in range(PASSES)]
     means, spreads = (torch.stack(part) for part in zip(*passes, strict=True))
     variance = spreads.square().mean(0) + means.var(0, unbiased=False)
-    law, target = Normal(means.mean(0), variance.sqrt()), y[split.test]
+    predictive, target = Normal(means.mean(0), variance.sqrt()), y[split.test]
     levels = np.arange(1, 21) / 20
-    observed = (law.cdf(target).numpy()[:, None] <= levels).mean(0)
+    observed = (predictive.cdf(target).numpy()[:, None] <= levels).mean(0)
     return [
         100 * ((observed - levels) ** 2).sum(),
-        float((law.mean - target).square().mean().sqrt()) * spread,
-        float(-law.log_prob(target).mean()) + np.log(spread),
+        float((predictive.mean - target).square().mean().sqrt()) * spread,
+        float(-predictive.log_prob(target).mean()) + np.log(spread),
     ]
 
 

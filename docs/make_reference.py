@@ -204,14 +204,14 @@ ROOMS = (
         "contracts",
         "Contracts and errors",
         "What a part of your own must offer, see [parts of your own](../extending.md), "
-        "and what is raised. Contracts are imported from `calibrant.contracts`.",
+        "and what is raised. Contracts are imported from `calibrant.protocols`.",
         (
-            "calibrant.contracts",
+            "calibrant.protocols",
             "calibrant.errors",
             "calibrant._version",
         ),
         more=(
-            *public("calibrant.contracts"),
+            *public("calibrant.protocols"),
             "calibrant.errors.LostRankError",
             "calibrant.errors.StorageError",
         ),

@@ -13,7 +13,7 @@ from scipy import stats
 from torch import Tensor
 
 from calibrant import InputError, UnsupportedError
-from calibrant.contracts import TargetTransform
+from calibrant.protocols import TargetTransform
 from calibrant.transforms import (
     TRANSFORMS,
     BoxCoxTransform,

@@ -42,10 +42,10 @@ def bare_sort(n: int) -> Callable[[], object]:
     return lambda: torch.autograd.grad(values.sort().values, values, weights)
 
 
-def relaxed(law: Normal, y: Tensor, *, published: bool = False) -> Tensor:
+def relaxed(predictive: Normal, y: Tensor, *, published: bool = False) -> Tensor:
     """The paper's regularizer with NeuralSort."""
     sort = partial(plain.neural_sort, published=published)
-    return plain.STRENGTH * plain.cumulative_kl(law.cdf(y), sort=sort)
+    return plain.STRENGTH * plain.cumulative_kl(predictive.cdf(y), sort=sort)
 
 
 def _against_neural_sort(
@@ -85,10 +85,10 @@ def _step(loss: Loss | None, dropout: float) -> Callable[[], None]:
     member = plain.Member(x, y, dropout=dropout)
 
     def work() -> None:
-        law = member.law(x)
-        total = -law.log_prob(y).mean()
+        predictive = member.predictive(x)
+        total = -predictive.log_prob(y).mean()
         if loss is not None:
-            total = total + loss(law, y)
+            total = total + loss(predictive, y)
         member.optimizer.zero_grad()
         total.backward()
         member.optimizer.step()

@@ -81,9 +81,10 @@ def plain_seconds(cells: list[Cell], *, seed: int) -> float:
 def _pit(members: list[plain.Member], x: Tensor, y: Tensor) -> Tensor:
     passes = _PASSES if len(members) == 1 else 1
     with torch.no_grad():
-        laws = [each.law(x) for each in members for _ in range(passes)]
+        distributions = [each.predictive(x) for each in members for _ in range(passes)]
     means, spreads = (
-        torch.stack([getattr(law, name) for law in laws]) for name in ("loc", "scale")
+        torch.stack([getattr(predictive, name) for predictive in distributions])
+        for name in ("loc", "scale")
     )
     pit: Tensor = plain.predictive(means, spreads).cdf(y).clamp(0, 1)
     return pit

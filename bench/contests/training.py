@@ -151,9 +151,9 @@ def _prediction(n: int) -> Contest:
 
     def passes() -> Tensor:
         with torch.no_grad():
-            laws = [member.law(x) for _ in range(PASSES)]
+            distributions = [member.predictive(x) for _ in range(PASSES)]
             means, spreads = (
-                torch.stack([getattr(law, name) for law in laws])
+                torch.stack([getattr(predictive, name) for predictive in distributions])
                 for name in ("loc", "scale")
             )
             return plain.predictive(means, spreads).scale

@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
-from calibrant._checks import InputError, UnsupportedError, check_rows_last
 from calibrant.errors import LostRankError
+from calibrant.validation import InputError, UnsupportedError, check_rows_last
 
 __all__ = [
     "Group",

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from calibrant._checks import (
+from calibrant.distributions.conversion import as_distribution
+from calibrant.metrics.calibration import calibration_curve, pit_rows
+from calibrant.metrics.floors import calibration_band, coverage_range, histogram_band
+from calibrant.metrics.groups import GroupCalibration
+from calibrant.text import percent, span
+from calibrant.validation import (
     ArrayLike,
     InputError,
     as_float_tensor,
     as_pit,
     as_target,
 )
-from calibrant.distributions.conversion import as_distribution
-from calibrant.metrics.calibration import calibration_curve, pit_rows
-from calibrant.metrics.floors import calibration_band, coverage_range, histogram_band
-from calibrant.metrics.groups import GroupCalibration
-from calibrant.text import percent, span
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, cast
 from calibrant.errors import InputError
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
-    from calibrant.contracts import Sorter, TargetTransform
+    from calibrant.protocols import Sorter, TargetTransform
 
 __all__ = [
     "SORTERS",

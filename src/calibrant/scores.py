@@ -12,11 +12,17 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_levels, as_target, check_shapes
-from calibrant.contracts import Distribution
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
+from calibrant.protocols import Distribution
 from calibrant.registry import Table
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    as_levels,
+    as_target,
+    check_shapes,
+)
 
 __all__ = [
     "SCORES",

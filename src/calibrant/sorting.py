@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from calibrant._checks import InputError, as_float_tensor, check_positive
 from calibrant.registry import SORTERS
+from calibrant.validation import InputError, as_float_tensor, check_positive
 
 __all__ = [
     "SORTERS",

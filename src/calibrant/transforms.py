@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import (
+from calibrant.protocols import TargetTransform
+from calibrant.registry import TRANSFORMS, StoredPart, part_from_json
+from calibrant.validation import (
     ArrayLike,
     InputError,
     UnsupportedError,
@@ -16,8 +18,6 @@ from calibrant._checks import (
     as_target,
     check_positive,
 )
-from calibrant.contracts import TargetTransform
-from calibrant.registry import TRANSFORMS, StoredPart, part_from_json
 
 __all__ = [
     "TRANSFORMS",

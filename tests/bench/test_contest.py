@@ -164,7 +164,7 @@ def test_plain_networks_compute_what_a_stack_computes() -> None:
         for place, each in enumerate(linear):
             stack.stack.weights[place][0] = each.weight.T
             stack.stack.biases[place][0, 0] = each.bias
-    law, ours = member.law(x), stack(x)
+    law, ours = member.predictive(x), stack(x)
     torch.testing.assert_close(ours.mean[0], law.loc)
     torch.testing.assert_close(ours.stddev[0], law.scale)
     pooled = plain.predictive(
@@ -182,8 +182,8 @@ def test_plain_training_lowers_its_loss() -> None:
         x, y, dropout=0.1, strength=1.0, adversarial=True, learning_rate=1e-2
     )
     member.network.double()
-    before = -member.law(x).log_prob(y).mean()
+    before = -member.predictive(x).log_prob(y).mean()
     for _ in range(30):
         member.epoch(64)
-    assert -member.law(x).log_prob(y).mean() < before - 0.1
+    assert -member.predictive(x).log_prob(y).mean() < before - 0.1
     assert callable(stack_epoch(members=2, strength=1.0, adversarial=True))

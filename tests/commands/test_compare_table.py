@@ -10,11 +10,11 @@ import pyarrow.csv as pc
 import pytest
 from scipy.stats import norm
 
-from calibrant._checks import InputError
 from calibrant.commands.compare import _Predictions, _recalibrated, compare_table
 from calibrant.commands.measuring import measure
 from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import write_table
+from calibrant.validation import InputError
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from calibrant._checks import InputError
 from calibrant.commands import measuring
 from calibrant.commands.evaluate import Requirement, evaluate_table
 from calibrant.commands.fit import TableFit, fit_table
@@ -18,6 +17,7 @@ from calibrant.commands.table_model import TableModel
 from calibrant.estimators.pool import cross_fitted
 from calibrant.metrics.scorecard import evaluate
 from calibrant.tables import Style, write_table
+from calibrant.validation import InputError
 from homes import TINY, homes
 
 

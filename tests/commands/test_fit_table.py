@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from calibrant._checks import InputError
 from calibrant.commands.evaluate import evaluate_table
 from calibrant.commands.fit import TableFit, fit_table
 from calibrant.commands.recalibrate import recalibrate_table
@@ -19,6 +18,7 @@ from calibrant.commands.training import TrainingTable, cut_rows, read_training_t
 from calibrant.data import load
 from calibrant.estimators import CalibratedRegressor
 from calibrant.tables import Roles, write_table
+from calibrant.validation import InputError
 from homes import TINY, homes
 
 

@@ -9,12 +9,12 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from calibrant._checks import InputError
 from calibrant.commands import predict as module
 from calibrant.commands.fit import TableFit
 from calibrant.commands.predict import predict_table
 from calibrant.commands.table_model import TableModel
 from calibrant.tables import write_table
+from calibrant.validation import InputError
 from homes import homes
 
 

@@ -11,7 +11,6 @@ from scipy import stats
 from torch import Tensor, distributions
 
 from calibrant import ConditionalRegularizer, QuantileRegularizer
-from calibrant._checks import InputError
 from calibrant.distributions import (
     DISTRIBUTIONS,
     AbstractDistribution,
@@ -33,6 +32,7 @@ from calibrant.distributions import (
 from calibrant.distributions.derived import Affine
 from calibrant.recalibration.maps import BetaMap
 from calibrant.transforms import TRANSFORMS, from_functions
+from calibrant.validation import InputError
 
 double = partial(torch.tensor, dtype=torch.float64)
 LOCATION, SCALE = double([0.0, -3.0, 50.0]), double([1.0, 0.2, 10.0])

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from calibrant import Gaussian, InputError
-from calibrant._checks import UnsupportedError
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics import METRICS
+from calibrant.validation import UnsupportedError
 
 N = 60
 SPREAD_ONLY = ("sharpness", "mean_stddev", "dispersion")

@@ -23,11 +23,11 @@ from calibrant import (
     StudentT,
     as_distribution,
 )
-from calibrant._checks import pit_from_cdf
 from calibrant.distributions import Censored, Transformed, Truncated
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.recalibration import RECALIBRATORS, from_json
 from calibrant.transforms import TRANSFORMS
+from calibrant.validation import pit_from_cdf
 
 NAMES = list(RECALIBRATORS)
 MAPS = [name for name in NAMES if hasattr(RECALIBRATORS[name], "fit_pit")]

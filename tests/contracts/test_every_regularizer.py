@@ -12,7 +12,7 @@ from hypothesis.extra.numpy import arrays
 from torch import Tensor
 
 from calibrant import Gaussian, InputError
-from calibrant.contracts import Regularizer
+from calibrant.protocols import Regularizer
 from calibrant.regularizers import REGULARIZERS, STRENGTHS
 from calibrant.sorting import SORTERS
 

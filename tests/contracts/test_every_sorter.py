@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from calibrant import InputError
-from calibrant.contracts import Sorter
+from calibrant.protocols import Sorter
 from calibrant.sorting import SORTERS
 
 

@@ -9,7 +9,6 @@ import torch
 from scipy import stats
 from torch import Tensor, distributions
 
-from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import (
     AbstractDistribution,
     CdfDistribution,
@@ -18,6 +17,7 @@ from calibrant.distributions import (
     ScipyDistribution,
     TorchDistribution,
 )
+from calibrant.validation import InputError, UnsupportedError
 
 double = partial(torch.tensor, dtype=torch.float64)
 SHAPE, RATE = double([0.7, 2.0, 30.0]), double([1.0, 0.1, 5.0])

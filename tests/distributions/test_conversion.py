@@ -11,7 +11,6 @@ from scipy import stats
 from torch import distributions
 
 import calibrant.distributions as package
-from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import (
     DISTRIBUTIONS,
     CdfDistribution,
@@ -23,6 +22,7 @@ from calibrant.distributions import (
     TorchDistribution,
     as_distribution,
 )
+from calibrant.validation import InputError, UnsupportedError
 
 double = partial(torch.tensor, dtype=torch.float64)
 M, S = double([0.0, 1.0]), double([1.0, 2.0])

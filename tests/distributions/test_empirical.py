@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from calibrant._checks import InputError
 from calibrant.distributions import Empirical
+from calibrant.validation import InputError
 
 double = partial(torch.tensor, dtype=torch.float64)
 SAMPLES = torch.randn(

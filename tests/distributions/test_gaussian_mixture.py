@@ -7,8 +7,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from calibrant._checks import InputError
 from calibrant.distributions import GaussianMixture
+from calibrant.validation import InputError
 
 double = partial(torch.tensor, dtype=torch.float64)
 MEANS = double([[0.0, -1.0, 5.0], [3.0, -1.0, 5.5], [-2.0, 4.0, 5.0]])

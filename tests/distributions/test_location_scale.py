@@ -10,8 +10,8 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from calibrant._checks import InputError
 from calibrant.distributions import AbstractDistribution, Gaussian, Laplace, StudentT
+from calibrant.validation import InputError
 
 double = partial(torch.tensor, dtype=torch.float64)
 LOCATION = double([0.0, -1.0, 3.0, 100.0])

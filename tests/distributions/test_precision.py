@@ -10,7 +10,6 @@ import torch
 from scipy import integrate, special, stats
 from torch import Tensor, distributions
 
-from calibrant._checks import UnsupportedError, as_float_tensor
 from calibrant.distributions import (
     AbstractDistribution,
     Gaussian,
@@ -20,6 +19,7 @@ from calibrant.distributions import (
     StudentT,
     TorchDistribution,
 )
+from calibrant.validation import UnsupportedError, as_float_tensor
 
 single = partial(torch.tensor, dtype=torch.float32)
 double = partial(torch.tensor, dtype=torch.float64)

@@ -10,8 +10,8 @@ import torch
 from scipy import integrate
 from torch import Tensor
 
-from calibrant._checks import InputError
 from calibrant.distributions import QuantileTable
+from calibrant.validation import InputError
 
 double = partial(torch.tensor, dtype=torch.float64)
 LEVELS = double([0.1, 0.3, 0.8, 0.95])

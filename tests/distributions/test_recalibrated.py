@@ -18,11 +18,11 @@ from calibrant import (
     UnsupportedError,
     as_distribution,
 )
-from calibrant._checks import pit_from_cdf
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.maps import BetaMap
+from calibrant.validation import pit_from_cdf
 
 MAPS = ["isotonic", "empirical", "smooth", "beta"]
 IDENTITY = BetaMap(1.0, 1.0, 0.0)

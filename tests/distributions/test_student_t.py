@@ -8,13 +8,13 @@ import pytest
 import torch
 from scipy import special, stats
 
-from calibrant._checks import InputError, UnsupportedError
 from calibrant.distributions import Gaussian, StudentT
 from calibrant.distributions.student_t import (
     log_far_tail,
     log_gamma_ratio,
     standard_quantile,
 )
+from calibrant.validation import InputError, UnsupportedError
 
 double = partial(torch.tensor, dtype=torch.float64)
 # Both sides of the switch between the continued fraction and the expansion.

@@ -11,7 +11,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor, SerialDependenceWarning
 from calibrant.estimators.folds import (
     Blocks,
@@ -20,6 +19,7 @@ from calibrant.estimators.folds import (
     linked_rows,
     warn_of_order,
 )
+from calibrant.validation import InputError
 
 Labels = npt.NDArray[np.int64]
 

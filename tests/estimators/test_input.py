@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor
 from calibrant.estimators.folds import Design, design_for
 from calibrant.training import DivergedError
+from calibrant.validation import InputError
 
 Make = Callable[..., CalibratedRegressor]
 Array = npt.NDArray[np.float64]

@@ -13,13 +13,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from calibrant._checks import InputError
 from calibrant.estimators import CalibratedRegressor, load
 from calibrant.estimators.persistence import described
 from calibrant.learners.mlp import GaussianHead, GaussianMixtureHead
 from calibrant.recalibration.maps import BetaRecalibrator
 from calibrant.storage import StorageError, write_folder
 from calibrant.transforms import LogitTransform
+from calibrant.validation import InputError
 
 Make = Callable[..., CalibratedRegressor]
 

@@ -13,9 +13,9 @@ from calibrant import (
     InputError,
     MCDropout,
 )
-from calibrant.contracts import Head
 from calibrant.learners import HEADS, GaussianHead, GaussianMixtureHead
 from calibrant.learners.mlp import StandardizedInputs
+from calibrant.protocols import Head
 
 
 @pytest.fixture

@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from calibrant import Gaussian, InputError
-from calibrant._checks import pit_from_cdf
-from calibrant.contracts import PitValues
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.calibration import (
     calibration_curve,
@@ -29,6 +27,8 @@ from calibrant.metrics.calibration import (
     pit_rows,
     root_mean_squared_calibration_error,
 )
+from calibrant.protocols import PitValues
+from calibrant.validation import pit_from_cdf
 
 # Multiples of 1/40 hit levels exactly, where "at most" must include them.
 PIT = arrays(

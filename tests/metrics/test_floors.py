@@ -9,8 +9,6 @@ import torch
 from scipy.stats import binom, kstest
 from torch import Tensor
 
-from calibrant._checks import InputError
-from calibrant.contracts import Distribution
 from calibrant.distributions.normal import Gaussian
 from calibrant.metrics.calibration import (
     PIT_METRICS,
@@ -29,7 +27,9 @@ from calibrant.metrics.floors import (
     rows_for_coverage,
 )
 from calibrant.metrics.pit import TargetGrid, pit_values
+from calibrant.protocols import Distribution
 from calibrant.regularizers.divergences import cramer_von_mises, cumulative_kl
+from calibrant.validation import InputError
 
 # The paper's test folds, and the floors of its calibration error in percent.
 FLOORS = {

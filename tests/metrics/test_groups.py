@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import binom, ks_2samp
 
-from calibrant._checks import InputError
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.student_t import StudentT
 from calibrant.metrics import floors
@@ -37,6 +36,7 @@ from calibrant.metrics.pit import (
     GriddedTargetWarning,
     numpy_generator,
 )
+from calibrant.validation import InputError
 
 
 def uniform(n: int, seed: int = 0) -> np.ndarray:

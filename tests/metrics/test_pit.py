@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, kstest
 
-from calibrant._checks import InputError
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.normal import Gaussian
 from calibrant.metrics.pit import (
@@ -19,6 +18,7 @@ from calibrant.metrics.pit import (
     material_grid,
     pit_values,
 )
+from calibrant.validation import InputError
 
 
 def perfect(

@@ -6,7 +6,6 @@ import torch
 from scipy.stats import ks_2samp
 
 from calibrant import Gaussian, InputError
-from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.student_t import StudentT
@@ -19,6 +18,7 @@ from calibrant.metrics.spread import (
     spread_noise_floors,
     uce,
 )
+from calibrant.protocols import Distribution
 
 N = 25_000
 

@@ -8,9 +8,8 @@ from sklearn.isotonic import IsotonicRegression
 from torch import Tensor
 
 from calibrant import Empirical, Gaussian, InputError
-from calibrant._checks import pit_from_cdf
-from calibrant.contracts import PitValues
 from calibrant.metrics import calibration_error, floor_after_recalibration
+from calibrant.protocols import PitValues
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.maps import (
     BetaMap,
@@ -21,6 +20,7 @@ from calibrant.recalibration.maps import (
     PiecewiseLinearMap,
     SmoothRecalibrator,
 )
+from calibrant.validation import pit_from_cdf
 
 REPEATS = 400
 

@@ -12,8 +12,7 @@ from scipy.stats import beta, logistic
 from torch import Tensor
 
 from calibrant import ConditionalRegularizer, Gaussian, InputError, QuantileRegularizer
-from calibrant._checks import pit_from_cdf
-from calibrant.contracts import Regularizer
+from calibrant.protocols import Regularizer
 from calibrant.regularizers import (
     beta_kernel_entropy,
     cramer_von_mises,
@@ -25,6 +24,7 @@ from calibrant.regularizers import (
     quantile_distance,
     spacing_entropy,
 )
+from calibrant.validation import pit_from_cdf
 
 DRAWS = 4000
 

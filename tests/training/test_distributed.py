@@ -15,7 +15,7 @@ from torch import Tensor
 
 import rank_jobs
 from calibrant import CalibratedRegressor, QuantileRegularizer
-from calibrant._checks import InputError
+from calibrant.validation import InputError
 
 SCRIPT = Path(rank_jobs.__file__)
 # Far above what any job takes: a process that hangs is a failure.

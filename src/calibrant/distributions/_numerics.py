@@ -15,7 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import UnsupportedError
 from calibrant.distributions.base import (
     AbstractDistribution,
     FromBothTails,
@@ -23,6 +22,7 @@ from calibrant.distributions.base import (
     joint_shape,
 )
 from calibrant.distributions.normal import normal_score
+from calibrant.validation import UnsupportedError
 
 #: Numbers of a block of rows.
 _ENTRIES = 2**18

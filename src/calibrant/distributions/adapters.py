@@ -11,15 +11,15 @@ import torch
 from torch import Tensor
 from torch.distributions import Distribution, TransformedDistribution
 
-from calibrant._checks import (
+from calibrant.distributions._numerics import Bracket, Searched, integrated_crps
+from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.protocols import HasCdf, PitValues
+from calibrant.validation import (
     InputError,
     UnsupportedError,
     as_float_tensor,
     pit_from_cdf,
 )
-from calibrant.contracts import HasCdf, PitValues
-from calibrant.distributions._numerics import Bracket, Searched, integrated_crps
-from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 
 class TorchDistribution(Searched):

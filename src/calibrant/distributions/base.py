@@ -6,7 +6,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from calibrant._checks import (
+from calibrant.protocols import PitValues
+from calibrant.validation import (
     ArrayLike,
     InputError,
     as_levels,
@@ -14,7 +15,6 @@ from calibrant._checks import (
     check_between,
     check_shapes,
 )
-from calibrant.contracts import PitValues
 
 Shape = tuple[int, ...]
 Source = torch.Generator | None

@@ -7,8 +7,6 @@ import torch
 from torch import Tensor
 from torch import distributions as torch_distributions
 
-from calibrant._checks import ArrayLike, InputError, as_float_tensor
-from calibrant.contracts import HasCdf
 from calibrant.distributions.adapters import (
     CdfDistribution,
     RenamedScipy,
@@ -24,6 +22,8 @@ from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.quantile_table import QuantileTable
 from calibrant.distributions.recalibrated import Recalibrated
 from calibrant.distributions.student_t import StudentT
+from calibrant.protocols import HasCdf
+from calibrant.validation import ArrayLike, InputError, as_float_tensor
 
 _SCIPY_METHODS = ("cdf", "sf", "ppf", "isf", "logpdf", "logcdf", "logsf")
 _NEW_SCIPY_METHODS = ("cdf", "ccdf", "icdf", "iccdf", "logpdf", "logcdf", "logccdf")

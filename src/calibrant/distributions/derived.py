@@ -7,8 +7,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_float_tensor, pit_from_cdf
-from calibrant.contracts import PitValues, TargetTransform
 from calibrant.distributions._numerics import integrated_crps, moments
 from calibrant.distributions.base import (
     AbstractDistribution,
@@ -18,6 +16,8 @@ from calibrant.distributions.base import (
     joint_shape,
     same_value,
 )
+from calibrant.protocols import PitValues, TargetTransform
+from calibrant.validation import ArrayLike, InputError, as_float_tensor, pit_from_cdf
 
 #: Values of the base; which of these lie below all that comes, and above.
 Places = tuple[Tensor, Tensor, Tensor]

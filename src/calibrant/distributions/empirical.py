@@ -5,15 +5,15 @@ import math
 import torch
 from torch import Tensor
 
-from calibrant._checks import (
+from calibrant.distributions.base import AbstractDistribution, joint_shape
+from calibrant.protocols import PitValues
+from calibrant.validation import (
     ArrayLike,
     InputError,
     UnsupportedError,
     as_target,
     pit_from_cdf,
 )
-from calibrant.contracts import PitValues
-from calibrant.distributions.base import AbstractDistribution, joint_shape
 
 #: Samples up to which an integral over values meets each of them.
 _FEW = 512

@@ -5,14 +5,14 @@ import math
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike
-from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.normal import (
     location_and_scale,
     scale_unless_far,
     standardized,
 )
+from calibrant.protocols import PitValues
+from calibrant.validation import ArrayLike
 
 
 def pit_from_far_tail(below: Tensor, log_far: Tensor) -> PitValues:

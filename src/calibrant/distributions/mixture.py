@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
-from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import (
     Bracket,
     Searched,
@@ -30,6 +28,13 @@ from calibrant.distributions.normal import (
     normal_cdf,
     normal_score,
     standardized,
+)
+from calibrant.protocols import PitValues
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    UnsupportedError,
+    as_float_tensor,
 )
 
 _SQRT_HALF = math.sqrt(0.5)

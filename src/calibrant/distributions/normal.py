@@ -6,8 +6,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_float_tensor
-from calibrant.contracts import PitValues
 from calibrant.distributions.base import (
     AbstractDistribution,
     Shape,
@@ -15,6 +13,8 @@ from calibrant.distributions.base import (
     compact,
     joint_shape,
 )
+from calibrant.protocols import PitValues
+from calibrant.validation import ArrayLike, InputError, as_float_tensor
 
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Beyond this the square, or a derivative by the scale, would leave float32.

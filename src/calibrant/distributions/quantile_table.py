@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_levels, as_target
-from calibrant.contracts import PitValues
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.empirical import (
     ask_rows,
@@ -13,6 +11,8 @@ from calibrant.distributions.empirical import (
     to_rows,
 )
 from calibrant.distributions.laplace import pit_from_log_cdf
+from calibrant.protocols import PitValues
+from calibrant.validation import ArrayLike, InputError, as_levels, as_target
 
 
 class QuantileTable(AbstractDistribution):

@@ -5,8 +5,6 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from calibrant._checks import pit_from_cdf
-from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions._numerics import gauss
 from calibrant.distributions.base import (
     AbstractDistribution,
@@ -16,6 +14,8 @@ from calibrant.distributions.base import (
 )
 from calibrant.distributions.derived import DerivedDistribution, log_between
 from calibrant.distributions.normal import Gaussian, normal_score
+from calibrant.protocols import PitValues, UnitMap
+from calibrant.validation import pit_from_cdf
 
 #: The smallest tail of the base that is asked for.
 _LEAST = 1e-300

@@ -7,8 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, UnsupportedError, as_float_tensor
-from calibrant.contracts import PitValues
 from calibrant.distributions._numerics import solve_increasing, with_implicit_gradient
 from calibrant.distributions.base import (
     AbstractDistribution,
@@ -21,6 +19,13 @@ from calibrant.distributions.normal import (
     location_and_scale,
     normal_quantile,
     standardized,
+)
+from calibrant.protocols import PitValues
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    UnsupportedError,
+    as_float_tensor,
 )
 
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)

@@ -17,8 +17,6 @@ from sklearn.ensemble import RandomForestRegressor as Forest
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags, validation
 
-from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Recalibrator
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.normal import Gaussian
@@ -46,6 +44,8 @@ from calibrant.estimators.pool import (
     usual_disagreement,
 )
 from calibrant.metrics.pit import detect_grid
+from calibrant.protocols import Recalibrator
+from calibrant.validation import ArrayLike, InputError
 
 __all__ = ["RecalibratedRegressor", "member_fit", "recalibrate"]
 

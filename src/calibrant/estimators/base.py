@@ -13,11 +13,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from calibrant._checks import ArrayLike, InputError
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.estimators.folds import Blocks, Column, Labels, linked_rows
 from calibrant.metrics.pit import TargetGrid, detect_grid
 from calibrant.metrics.scorecard import Scorecard, evaluate
+from calibrant.validation import ArrayLike, InputError
 
 __all__ = [
     "DistributionRegressor",

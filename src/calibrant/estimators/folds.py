@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from calibrant._checks import InputError
+from calibrant.validation import InputError
 
 __all__ = [
     "Blocks",

@@ -11,8 +11,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from calibrant._checks import InputError, find_part
-from calibrant.contracts import Head, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution, rescaled
 from calibrant.distributions.normal import Gaussian
@@ -21,8 +19,10 @@ from calibrant.estimators.folds import Design, Labels
 from calibrant.estimators.pool import FEWEST_POOLED, pool_members
 from calibrant.learners import HEADS, NETWORKS
 from calibrant.learners.mlp import MLPStack, PiecewiseLinear, StandardizedInputs
+from calibrant.protocols import Head, TargetTransform
 from calibrant.training import DivergedError, History, Recipe, TrainingData, train
 from calibrant.transforms import TRANSFORMS
+from calibrant.validation import InputError, find_part
 
 __all__ = [
     "Architecture",

@@ -18,9 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from calibrant._checks import InputError, UnsupportedError
 from calibrant._version import __version__
-from calibrant.contracts import PitValues
 from calibrant.distributions.normal import (
     log_normal_cdf,
     log_normal_density,
@@ -32,8 +30,10 @@ from calibrant.estimators.pool import pooled_variance
 from calibrant.estimators.regressor import CalibratedRegressor, Fitted
 from calibrant.files import replace_file
 from calibrant.learners.mlp import LEAST_SPREAD, GaussianHead
+from calibrant.protocols import PitValues
 from calibrant.recalibration.scale import ScaleRecalibrator
 from calibrant.transforms import TRANSFORMS
+from calibrant.validation import InputError, UnsupportedError
 
 if TYPE_CHECKING:
     from onnx import ModelProto

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import InputError
 from calibrant.estimators.networks import Architecture, Networks
 from calibrant.estimators.pool import Blend, BoostedTrees
 from calibrant.estimators.regressor import (
@@ -28,6 +27,7 @@ from calibrant.recalibration import from_json as recalibrator_from_json
 from calibrant.storage import StorageError, read_folder
 from calibrant.training import History
 from calibrant.transforms import from_json as transform_from_json
+from calibrant.validation import InputError
 
 __all__ = ["as_written", "described", "load", "named", "restored"]
 

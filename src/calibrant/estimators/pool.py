@@ -17,9 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibrant._checks import InputError, find_part
 from calibrant._progress import Bar
-from calibrant.contracts import PitValues, Recalibrator, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import pool as mixture_of
 from calibrant.distributions.derived import Transformed, Truncated
@@ -40,8 +38,10 @@ from calibrant.learners.boosting import (
     spread_of,
 )
 from calibrant.metrics.pit import TargetGrid, recorded_pit
+from calibrant.protocols import PitValues, Recalibrator, TargetTransform
 from calibrant.recalibration import RECALIBRATORS
 from calibrant.recalibration.base import MapRecalibrator, pit_of_rows, widened
+from calibrant.validation import InputError, find_part
 
 __all__ = [
     "FEWEST_POOLED",

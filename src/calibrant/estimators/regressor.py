@@ -17,14 +17,12 @@ from sklearn.utils import check_X_y
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from calibrant._checks import ArrayLike, InputError, UnsupportedError, find_part
 from calibrant._distributed import (
     fingerprint_of,
     join_team,
     local_device,
     plain,
 )
-from calibrant.contracts import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.derived import Censored, Rounded
 from calibrant.estimators.base import (
@@ -58,10 +56,12 @@ from calibrant.learners import HEADS, NETWORKS
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.floors import noise_floor
 from calibrant.metrics.pit import detect_grid
+from calibrant.protocols import Head, Recalibrator, Regularizer, TargetTransform
 from calibrant.scores import Score
 from calibrant.storage import write_folder
 from calibrant.training import DivergedError, History, InterruptedWarning, Recipe
 from calibrant.transforms import TRANSFORMS
+from calibrant.validation import ArrayLike, InputError, UnsupportedError, find_part
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 import collections.abc as _abc
 
-import calibrant.contracts as _contracts
+import calibrant.protocols as _protocols
 import calibrant.registry as _registry
 
 from .mlp import DeepEnsemble as DeepEnsemble
@@ -11,5 +11,5 @@ from .mlp import MCDropout as MCDropout
 from .mlp import MLPStack as MLPStack
 from .mlp import StudentTHead as StudentTHead
 
-HEADS: _registry.Table[_abc.Callable[..., _contracts.Head]]
-NETWORKS: _registry.Table[_abc.Callable[..., _contracts.Network]]
+HEADS: _registry.Table[_abc.Callable[..., _protocols.Head]]
+NETWORKS: _registry.Table[_abc.Callable[..., _protocols.Network]]

@@ -15,14 +15,14 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn.functional import softplus
 
-from calibrant._checks import InputError
-from calibrant.contracts import Head
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import pool
 from calibrant.distributions.laplace import Laplace
 from calibrant.distributions.mixture import GaussianMixture
 from calibrant.distributions.normal import Gaussian
 from calibrant.distributions.student_t import StudentT
+from calibrant.protocols import Head
+from calibrant.validation import InputError
 
 # How far an encoded value may go beyond the outer bins, in widths of a bin.
 _BEYOND = 2.0

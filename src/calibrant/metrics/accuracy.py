@@ -2,7 +2,6 @@
 
 import torch
 
-from calibrant._checks import ArrayLike, InputError
 from calibrant.metrics.pit import (
     error_of_mean,
     no_nan,
@@ -11,6 +10,7 @@ from calibrant.metrics.pit import (
     variance_of,
 )
 from calibrant.scores import Prediction, absolute_error
+from calibrant.validation import ArrayLike, InputError
 
 __all__ = ["bias", "dispersion", "mae", "mean_stddev", "r2", "rmse", "sharpness"]
 

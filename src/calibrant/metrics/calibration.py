@@ -15,15 +15,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import (
-    ArrayLike,
-    InputError,
-    as_float_tensor,
-    as_levels,
-    as_pit,
-    widen,
-)
-from calibrant.contracts import Distribution, PitValues
 from calibrant.metrics.pit import (
     Floats,
     Integers,
@@ -32,7 +23,16 @@ from calibrant.metrics.pit import (
     row_distribution,
     rows,
 )
+from calibrant.protocols import Distribution, PitValues
 from calibrant.scores import Prediction
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    as_float_tensor,
+    as_levels,
+    as_pit,
+    widen,
+)
 
 __all__ = [
     "calibration_curve",

@@ -8,11 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from calibrant._checks import InputError, check_between
 from calibrant.metrics.calibration import level_cells
 from calibrant.metrics.floors import gaps_of_counts
 from calibrant.metrics.pit import check_draws, numpy_generator
 from calibrant.text import plain_table
+from calibrant.validation import InputError, check_between
 
 if TYPE_CHECKING:
     from rich.table import Table

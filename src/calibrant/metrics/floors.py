@@ -16,7 +16,6 @@ import torch
 from scipy.stats import binom, norm
 from torch import Tensor
 
-from calibrant._checks import InputError, check_between, pit_from_cdf
 from calibrant.metrics.calibration import (
     PIT_METRICS,
     area_between,
@@ -34,6 +33,7 @@ from calibrant.metrics.pit import (
     torch_generator,
 )
 from calibrant.regularizers.divergences import cumulative_kl, expected_cumulative_kl
+from calibrant.validation import InputError, check_between, pit_from_cdf
 
 __all__ = [
     "NoiseFloor",

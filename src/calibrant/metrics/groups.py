@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Distribution
 from calibrant.metrics.calibration import (
     Pit,
     calibration_error,
@@ -39,6 +37,8 @@ from calibrant.metrics.pit import (
     pit_values,
     rows,
 )
+from calibrant.protocols import Distribution
+from calibrant.validation import ArrayLike, InputError
 
 __all__ = [
     "DistributionCalibration",

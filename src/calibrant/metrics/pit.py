@@ -14,13 +14,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_target, check_positive
-from calibrant.contracts import Distribution
 from calibrant.distributions.adapters import CdfDistribution
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.distributions.conversion import as_distribution
 from calibrant.distributions.empirical import Empirical
+from calibrant.protocols import Distribution
 from calibrant.scores import Prediction, distribution_and_target
+from calibrant.validation import ArrayLike, InputError, as_target, check_positive
 
 __all__ = ["GriddedTargetWarning", "TargetGrid", "detect_grid", "pit_values"]
 

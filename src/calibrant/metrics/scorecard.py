@@ -12,8 +12,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Distribution
 from calibrant.metrics import accuracy, calibration
 from calibrant.metrics.comparison import Comparison, compare_rows
 from calibrant.metrics.floors import NoiseFloor, noise_floor
@@ -38,8 +36,10 @@ from calibrant.metrics.pit import (
 from calibrant.metrics.scores import CrpsDecomposition, crps_decomposition
 from calibrant.metrics.spread import ence, spread_noise_floors, uce
 from calibrant.metrics.verdict import coverage_sentence, verdict_words
+from calibrant.protocols import Distribution
 from calibrant.scores import SCORES
 from calibrant.text import plain_table
+from calibrant.validation import ArrayLike, InputError
 
 if TYPE_CHECKING:
     import pandas

@@ -13,12 +13,12 @@ from scipy.optimize import isotonic_regression
 from torch import Tensor
 
 from calibrant import scores
-from calibrant._checks import ArrayLike
-from calibrant.contracts import Distribution
 from calibrant.distributions.normal import Gaussian
 from calibrant.metrics import accuracy, calibration
 from calibrant.metrics.pit import Floats, check_count, no_nan, pit_values, rows
+from calibrant.protocols import Distribution
 from calibrant.scores import Prediction, Score
+from calibrant.validation import ArrayLike
 
 __all__ = ["CrpsDecomposition", "crps_decomposition"]
 

@@ -8,8 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError
-from calibrant.contracts import Distribution
 from calibrant.distributions.empirical import Empirical
 from calibrant.metrics.floors import NoiseFloor, floor_from_draws
 from calibrant.metrics.pit import (
@@ -20,7 +18,9 @@ from calibrant.metrics.pit import (
     torch_generator,
     variance_of,
 )
+from calibrant.protocols import Distribution
 from calibrant.scores import Prediction
+from calibrant.validation import ArrayLike, InputError
 
 __all__ = ["ence", "uce"]
 

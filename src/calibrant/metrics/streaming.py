@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, check_between
 from calibrant.distributions.base import AbstractDistribution
 from calibrant.metrics.calibration import (
     Kind,
@@ -32,6 +31,7 @@ from calibrant.metrics.pit import (
     torch_generator,
 )
 from calibrant.scores import Prediction
+from calibrant.validation import ArrayLike, InputError, check_between
 
 try:
     from torchmetrics import Metric

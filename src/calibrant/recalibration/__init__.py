@@ -11,7 +11,7 @@ import lazy_loader
 from calibrant.registry import Table, part_from_json
 
 if TYPE_CHECKING:  # the names of the parts must not cost an import of torch
-    from calibrant.contracts import Recalibrator
+    from calibrant.protocols import Recalibrator
 
 RECALIBRATORS = Table(
     "recalibrator",

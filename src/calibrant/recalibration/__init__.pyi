@@ -1,6 +1,6 @@
 import collections.abc as _abc
 
-import calibrant.contracts as _contracts
+import calibrant.protocols as _protocols
 import calibrant.registry as _registry
 
 from .conformal import ConformalInterval as ConformalInterval
@@ -11,6 +11,6 @@ from .maps import IsotonicRecalibrator as IsotonicRecalibrator
 from .maps import SmoothRecalibrator as SmoothRecalibrator
 from .scale import ScaleRecalibrator as ScaleRecalibrator
 
-RECALIBRATORS: _registry.Table[_abc.Callable[..., _contracts.Recalibrator]]
+RECALIBRATORS: _registry.Table[_abc.Callable[..., _protocols.Recalibrator]]
 
-def from_json(text: str) -> _contracts.Recalibrator: ...
+def from_json(text: str) -> _protocols.Recalibrator: ...

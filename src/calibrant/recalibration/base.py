@@ -8,15 +8,6 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from calibrant._checks import (
-    ArrayLike,
-    InputError,
-    UnsupportedError,
-    as_pit,
-    as_target,
-    pit_from_cdf,
-)
-from calibrant.contracts import PitValues, UnitMap
 from calibrant.distributions import (
     DISTRIBUTIONS,
     AbstractDistribution,
@@ -30,7 +21,16 @@ from calibrant.distributions import (
     rescaled,
 )
 from calibrant.distributions.adapters import TorchDistribution
+from calibrant.protocols import PitValues, UnitMap
 from calibrant.registry import StoredPart
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    UnsupportedError,
+    as_pit,
+    as_target,
+    pit_from_cdf,
+)
 
 #: Whatever ``as_distribution`` takes.
 Prediction = Any

@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, check_between
 from calibrant.distributions import AbstractDistribution, QuantileTable, as_distribution
 from calibrant.recalibration.base import BaseRecalibrator, Prediction, held_out_rows
+from calibrant.validation import ArrayLike, InputError, check_between
 
 Score = Literal["auto", "normalized", "absolute", "quantile"]
 _SCORES = get_args(Score)

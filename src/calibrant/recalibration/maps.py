@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid
 
-from calibrant._checks import InputError
-from calibrant.contracts import PitValues
+from calibrant.protocols import PitValues
 from calibrant.recalibration.base import MapRecalibrator
+from calibrant.validation import InputError
 
 _TINY = torch.finfo(torch.float64).tiny
 #: Log odds of a PIT value that float64 can just tell from 1, where a fit ends: a plain

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Literal, Self
 
 import torch
 
-from calibrant._checks import ArrayLike, InputError, check_positive
 from calibrant.distributions import AbstractDistribution, as_distribution
 from calibrant.recalibration.base import (
     BaseRecalibrator,
@@ -15,6 +14,7 @@ from calibrant.recalibration.base import (
     held_out_rows,
     stretched,
 )
+from calibrant.validation import ArrayLike, InputError, check_positive
 
 # Logarithms of factors that are tried: from 1 / 2981 to 2981.
 _TRIED = torch.linspace(-8, 8, 65, dtype=torch.float64).tolist()

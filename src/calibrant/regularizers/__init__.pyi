@@ -1,4 +1,4 @@
-import calibrant.contracts as _contracts
+import calibrant.protocols as _protocols
 import calibrant.registry as _registry
 
 from .conditional import ConditionalRegularizer as ConditionalRegularizer
@@ -15,4 +15,4 @@ from .divergences import spacing_entropy as spacing_entropy
 from .module import QuantileRegularizer as QuantileRegularizer
 
 STRENGTHS: dict[str, float]
-REGULARIZERS: _registry.Table[_contracts.Regularizer]
+REGULARIZERS: _registry.Table[_protocols.Regularizer]

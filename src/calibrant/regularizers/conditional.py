@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from calibrant._checks import ArrayLike, InputError, as_target
 from calibrant._distributed import Group
-from calibrant.contracts import PitValues, Regularizer, Sorter
+from calibrant.protocols import PitValues, Regularizer, Sorter
 from calibrant.regularizers.module import QuantileRegularizer
+from calibrant.validation import ArrayLike, InputError, as_target
 
 _KEYS = ("spread", "mean", "features")
 

@@ -13,9 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from calibrant._checks import ArrayLike, InputError, as_pit, as_target, check_positive
-from calibrant.contracts import PitValues, Sorter
+from calibrant.protocols import PitValues, Sorter
 from calibrant.sorting import hard_sort
+from calibrant.validation import (
+    ArrayLike,
+    InputError,
+    as_pit,
+    as_target,
+    check_positive,
+)
 
 #: Smaller gaps of the spacing entropy (ties, inversions of a soft sort) count as this.
 _SMALLEST_GAP = 1e-9

@@ -9,7 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibrant._checks import (
+from calibrant._distributed import Group, announced, gather_rows, gathers
+from calibrant.distributions.base import AbstractDistribution
+from calibrant.distributions.conversion import as_distribution
+from calibrant.distributions.normal import Gaussian
+from calibrant.protocols import PitValues, Regularizer, Sorter
+from calibrant.regularizers import REGULARIZERS, STRENGTHS
+from calibrant.regularizers.divergences import cumulative_kl, survival_factors
+from calibrant.sorting import SORTERS
+from calibrant.validation import (
     ArrayLike,
     InputError,
     as_float_tensor,
@@ -19,14 +27,6 @@ from calibrant._checks import (
     check_shapes,
     find_part,
 )
-from calibrant._distributed import Group, announced, gather_rows, gathers
-from calibrant.contracts import PitValues, Regularizer, Sorter
-from calibrant.distributions.base import AbstractDistribution
-from calibrant.distributions.conversion import as_distribution
-from calibrant.distributions.normal import Gaussian
-from calibrant.regularizers import REGULARIZERS, STRENGTHS
-from calibrant.regularizers.divergences import cumulative_kl, survival_factors
-from calibrant.sorting import SORTERS
 
 #: Here z ends, as in every location-scale family; the density underflowed long before.
 _FARTHEST = 1e15

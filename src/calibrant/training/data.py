@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from calibrant._checks import InputError
+from calibrant.validation import InputError
 
 # Rows that a regularizer with rows of its own looks at in a step.
 _MOST_REGULARIZED = 128

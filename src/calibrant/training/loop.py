@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from calibrant._checks import InputError, find_part
 from calibrant._distributed import Team, fingerprint_of, join_team, plain
 from calibrant._progress import Bar
 from calibrant.distributions.base import AbstractDistribution
@@ -30,6 +29,7 @@ from calibrant.training.history import (
     InterruptedWarning,
 )
 from calibrant.training.recipe import SCHEDULES, Recipe
+from calibrant.validation import InputError, find_part
 
 Callback = Callable[[EpochState], bool | None]
 Judge = Callable[[nn.Module], float]

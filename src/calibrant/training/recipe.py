@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from calibrant._checks import InputError, check_positive
-from calibrant.contracts import Regularizer, Sorter
+from calibrant.protocols import Regularizer, Sorter
 from calibrant.registry import Table
 from calibrant.scores import Score
+from calibrant.validation import InputError, check_positive
 
 #: Share of the training that is done, in [0, 1], to a factor of the learning rate.
 Schedule = Callable[[float], float]

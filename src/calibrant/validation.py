@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from calibrant.contracts import PitValues
 from calibrant.errors import InputError, UnsupportedError
+from calibrant.protocols import PitValues
 
 __all__ = [
     "ArrayLike",
