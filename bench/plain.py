@@ -148,6 +148,6 @@ class Member:
 
 
 def predictive(means: Tensor, spreads: Tensor) -> Normal:
-    """The normal distribution with the moments of a mixture, members on the first axis."""
+    """Normal distribution with the moments of a mixture, members on the first axis."""
     variance = spreads.square().mean(0) + means.var(0, unbiased=False)
     return Normal(means.mean(0), variance.sqrt())

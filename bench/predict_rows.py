@@ -5,7 +5,8 @@
 trains a small default model on a generated table, writes a CSV (or Parquet) file of so
 many rows, and runs the command on it in a process of its own. It prints the peak memory
 of that process, and its throughput against the bare forward pass: the same networks on
-encoded rows that are in memory already, without reading, distributions, quantiles or writing.
+encoded rows that are in memory already, without reading, distributions, quantiles or
+writing.
 """
 
 import argparse
