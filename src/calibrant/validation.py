@@ -208,7 +208,7 @@ def check_between(value: float, low: float, high: float, *, name: str) -> float:
 
 
 def find_part(part: str | Part, table: Mapping[str, Part], *, name: str) -> Part:
-    """Return the table's entry for a name, or the object that was handed in."""
+    """Return the table's entry for a name, or the object that was passed."""
     if not isinstance(part, str):
         return part
     try:

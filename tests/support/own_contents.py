@@ -73,7 +73,7 @@ def report(card: Scorecard, rows: Predictions, **more: Any) -> OwnReport:
         "target": "price",
         "card": card,
         "predictions": rows,
-        "unseen": "A random fifth of the rows, set aside before the training.",
+        "unseen": "A random fifth of the rows, held out before the training.",
         "columns": COLUMNS,
         "settings": SETTINGS,
     }

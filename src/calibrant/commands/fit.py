@@ -29,15 +29,15 @@ _NOT_REPORTED = (
     "The model is complete, but its scorecard and its report could not be written. "
     "Make them with `calibrant evaluate`."
 )
-#: Why rows are new to a model, by how they were set aside.
+#: Why rows are new to a model, by how they were held out.
 _UNSEEN = {
     "file": "They come from a file of their own, which the model has not seen.",
-    "time": "They are the latest rows, set aside before the training.",
+    "time": "They are the latest rows, held out before the training.",
     "time and group": "They are the latest rows, of groups that the model has not "
-    "learned from, set aside before the training.",
-    "group": "They are whole groups, chosen at random and set aside before the "
+    "learned from, held out before the training.",
+    "group": "They are whole groups, chosen at random and held out before the "
     "training.",
-    "random": "They were chosen at random and set aside before the training.",
+    "random": "They were chosen at random and held out before the training.",
 }
 
 
@@ -48,7 +48,7 @@ class TableFit:
     Attributes
     ----------
     model, card
-        Predicts tables; how it did on the rows that were set aside, if there were any.
+        Predicts tables; how it did on the held-out rows, if there were any.
     notes
         What was unusual: bad cells, an interrupted training, ordered rows.
     folder, page
@@ -141,7 +141,7 @@ def fit_table(
     command: str | None = None,
     **settings: Any,  # noqa: ANN401  (parameters of CalibratedRegressor)
 ) -> TableFit:
-    """Train on a table, measure on rows that were set aside, and write a report.
+    """Train on a table, measure on held-out rows, and write a report.
 
     Columns may be numbers, booleans, categories and dates, with gaps; what was done
     with each of them is in ``columns`` of the result. What is learned about them (the
@@ -167,7 +167,7 @@ def fit_table(
     drop, categorical
         Columns not to use, and columns to take as names though they hold numbers.
     time
-        Column with the time of each row: the latest rows are set aside, and folds are
+        Column with the time of each row: the latest rows are held out, and folds are
         stretches of time. It is a feature too, unless ``drop`` names it. A straight
         line in time is taken off the target if that helps to predict later rows (not
         with ``bounds`` or ``target_transform``).
@@ -424,7 +424,7 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     ),
     test=cli.option(
         float,
-        "Share of the rows that is set aside; 0 for none.",
+        "Share of the rows that is held out; 0 for none.",
         panel=_TEST,
         show_default="0.2",
     ),
@@ -433,8 +433,7 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     ),
     time=cli.columns(
         str,
-        "Set the latest rows aside, by this column; a feature too unless it is "
-        "dropped.",
+        "Hold the latest rows out, by this column; a feature too unless it is dropped.",
         "--time-column",
         panel=_TEST,
     ),

@@ -159,8 +159,8 @@ class TrainingTable:
         if own is not None and own == checksum(other):
             raise InputError(
                 f"{other.name}: the rows to measure on must be others than those to "
-                "learn from, and this is the same table. Leave it out to set some rows "
-                "aside."
+                "learn from, and this is the same table. Leave it out to hold some "
+                "rows out."
             )
         labeled = read_labeled(model, other, seed=seed)
         features, groups = np.vstack((x[self.learned], labeled.x)), None
@@ -188,7 +188,7 @@ class TrainingTable:
         if seen.all():
             raise InputError(
                 f"{said}. The rows to measure on must be others than those to learn "
-                "from. Bring other rows, or leave the table out to set some rows aside."
+                "from. Bring other rows, or leave the table out to hold some rows out."
             )
         return labeled.part(~seen, f"{said}: they are not measured."), other.name
 
@@ -340,7 +340,7 @@ def cut_rows(rows: TrainingTable, share: float, seed: int) -> TrainingTable:
     """
     if not 0 <= share < 1:
         raise InputError(
-            f"the share of rows to set aside must be in [0, 1), got {share:g}. Write "
+            f"the share of rows to hold out must be in [0, 1), got {share:g}. Write "
             "0.2 for a fifth, and 0 for none."
         )
     known, notes = rows.known, list(rows.notes)
@@ -366,11 +366,11 @@ def cut_rows(rows: TrainingTable, share: float, seed: int) -> TrainingTable:
         least, aside = "", ""
         if share:
             least = f" and {_FEWEST_HELD} to measure on"
-            aside = f" and {len(held)} set aside to measure on"
+            aside = f" and {len(held)} held out to measure on"
         raise InputError(
             f"{rows.source.name}: at least {_FEWEST_LEARNED} rows to learn from{least} "
             f"are needed; {counted(len(known))} with a target give {len(learned)}"
-            f"{aside}. Bring more rows, or change what is set aside (0 for nothing)."
+            f"{aside}. Bring more rows, or change what is held out (0 for nothing)."
         )
     y = rows.y[learned]
     if np.ptp(y) == 0:
@@ -402,10 +402,10 @@ def _held_out(rows: TrainingTable, share: float, seed: int) -> tuple[Rows, Rows,
         by = " and ".join(map(shown, names))
         raise InputError(
             f"{rows.source.name}, column {by}: all rows have the same value, so none "
-            "can be set aside by it. Choose another column, or set nothing aside (0)."
+            "can be held out by it. Choose another column, or hold nothing out (0)."
             if by
             else f"{rows.source.name}: all rows have the same features, so none can be "
-            "set aside. Set nothing aside (0)."
+            "held out. Hold nothing out (0)."
         ) from None
     return labels, known[learned], known[held]
 
