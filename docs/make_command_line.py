@@ -33,7 +33,7 @@ shell complete commands, options and columns of your file.
 Exit codes: 0 if all went well, 1 if `evaluate --require-coverage` is not met or if
 `fit` has written the model but no room was left for its report, 2 for a mistake in the
 command or in a file (one line says what to do, and nothing is written), 130 after
-Ctrl-C.
+Ctrl-C (0 if `fit` could keep what it had learned, and a note says so).
 """
 
 

@@ -56,7 +56,10 @@ def run(folder: Path, parts: Path, **options: Any) -> TablePrediction:
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    """The predictions; beside them stands what made them."""
+    found = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+    found.pop("_predictions.json", None)
+    return found
 
 
 def test_each_file_is_as_if_it_were_alone(
@@ -114,6 +117,10 @@ def test_another_model_makes_all_files_again_and_other_options_want_a_folder(
     assert files(tmp_path / "out") == former
     fitted.model.with_about(rows=1).save(model, overwrite=True)
     assert run(model, parts, keep="id").skipped == ()
+    # The former model is older than these predictions, and yet another one.
+    assert run(folder, parts, keep="id").skipped == ()
+    assert run(folder, parts, keep="id").files == ()
+    assert run(folder, parts, keep="id", strict=True).skipped == ()
 
 
 def test_a_file_that_fails_leaves_the_others_and_no_former_output(

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
-from sklearn.linear_model import BayesianRidge
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import BayesianRidge, Ridge
 
 from calibrant import CalibratedRegressor, Gaussian, InputError, load
 from calibrant.estimators import pool as families
@@ -236,6 +236,47 @@ def test_a_regressor_is_blended_as_a_family(tmp_path: Path) -> None:
     assert np.abs(fitted.predict(new) - 5 * new[:, 2]).mean() < 0.1
     with pytest.raises(InputError, match="BayesianRidge cannot be saved"):
         fitted.save(tmp_path / "model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("members", [1, 3])
+def test_a_regressor_joins_with_held_out_rows(members: int) -> None:
+    x, y = table(300)
+    learners = ["network", Ridge()]
+    options: dict[str, Any] = {"recalibrate_on": "held_out", "members": members}
+    fitted = model(learners=learners, epochs=1, **options).fit(x, 5 * x[:, 2] + 0.1 * y)
+    assert "of Ridge" in fitted.plan_
+
+
+@pytest.mark.slow
+def test_regressors_that_are_left_out_are_told() -> None:
+    x, y = table(60)
+    with pytest.warns(UserWarning, match="left out: there are fewer than 100 rows"):
+        model(learners=["network", BayesianRidge()], epochs=1).fit(x, y)
+
+
+class Lost(BaseEstimator):
+    """A regressor that does not know."""
+
+    def fit(self, *_: np.ndarray) -> "Lost":
+        return self
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return np.full(len(x), np.nan)
+
+
+@pytest.mark.slow
+def test_a_regressor_that_predicts_nan_is_named() -> None:
+    with pytest.raises(InputError, match=r"finite mean .* and Lost does not"):
+        model(learners=["network", Lost()], epochs=1).fit(*table())
+
+
+@pytest.mark.slow
+def test_features_of_two_values_can_be_loaded(tmp_path: Path) -> None:
+    x = (np.random.default_rng(0).random((60, 3)) > 0.5) * 1.0  # none has bins
+    noise = np.random.default_rng(1).standard_normal(60)
+    fitted = model(epochs=1).fit(x, x[:, 0] + 0.1 * noise)
+    assert (load(fitted.save(tmp_path / "m")).predict(x) == fitted.predict(x)).all()
 
 
 @pytest.mark.slow

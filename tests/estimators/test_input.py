@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,10 +83,18 @@ def test_weights_that_are_none(weights: Array, text: str, cheap: Make) -> None:
 
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"members": 0}, "members must be a whole number from 1 to 10000, got 0"),
+    (
+        {"members": 0},
+        'members must be a whole number from 1 to 10000, or "auto", got 0',
+    ),
     ({"members": 2.0}, "members must be a whole number"),
     ({"folds": 1}, "folds must be a whole number from 2 to 10000, got 1"),
     ({"held_out_share": 0}, "held_out_share must lie strictly between 0 and 1"),
+    ({"learning_rate": "x"}, "learning_rate must be a number, got 'x'"),
+    ({"patience": "x"}, 'patience must be a number or "auto" or None, got'),
+    ({"spread_floor": None}, "spread_floor must be a number, got None"),
+    ({"device": "x"}, 'device must be "auto", "cpu"'),
+    ({"learners": [Path]}, "objects, not classes"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
     ({"hidden": 16}, r'numbers, as \(64,\), or "auto", got 16'),
     ({"hidden": (0,)}, "hidden"),

@@ -56,7 +56,7 @@ CHEAP: dict[str, Any] = {
         ({"hidden": (8.0,)}, "hidden must be whole numbers"),
         pytest.param(
             {"device": "cuda"},
-            "device must be .auto. or .cpu. where",
+            "device must be .auto., .cpu., or",
             marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has CUDA"),
         ),
     ],

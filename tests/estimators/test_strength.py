@@ -22,7 +22,7 @@ from calibrant.estimators.regressor import (
 )
 from calibrant.metrics.calibration import calibration_error
 from calibrant.metrics.pit import TargetGrid
-from calibrant.training import DivergedError, History
+from calibrant.training import DivergedError, History, InterruptedWarning
 
 Make = Callable[..., CalibratedRegressor]
 Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
@@ -116,7 +116,8 @@ class TestSweep:
                 raise DivergedError(f"strength {strength:g} is too much")
             return trained_with(1.0)
 
-        trained, path = sweep([0.0, 1.0, 5.0], train, rule="crps")
+        trained, path, interrupted = sweep([0.0, 1.0, 5.0], train, rule="crps")
+        assert not interrupted
         assert path.chosen == 1.0
         assert np.isnan(path.crps).tolist() == [True, False, True]
         assert trained[2].distribution().stddev[0] == 1.0
@@ -130,8 +131,32 @@ class TestSweep:
             tried.append(strength)
             return trained_with(1.0, interrupted=strength == 1.0)
 
-        _, path = sweep([0.0, 1.0, 2.0], train, rule="crps")
+        _, path, interrupted = sweep([0.0, 1.0, 2.0], train, rule="crps")
+        assert interrupted
         assert tried == path.strengths.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["held_out", "out_of_fold"])
+def test_a_sweep_that_is_ended_by_hand_is_told(
+    strategy: str, cheap: Make, line: Rows
+) -> None:
+    epochs = 0
+
+    def stop(_: object) -> None:
+        nonlocal epochs
+        epochs += 1
+        if epochs == 3:  # of the second strength, two epochs each
+            raise KeyboardInterrupt
+
+    options = {"recalibrate_on": strategy, "epochs": 2, "strength": "auto"}
+    model = cheap(**options, strength_grid=(0.0, 1.0, 2.0))
+    with (
+        pytest.warns(InterruptedWarning),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        model.fit(*line, callbacks=[stop])
+    assert hasattr(model, "model_") == (strategy == "out_of_fold")
 
 
 @pytest.mark.parametrize(

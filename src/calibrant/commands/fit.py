@@ -378,6 +378,8 @@ def _parameters(texts: Sequence[str] | None) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for text in texts or ():
         name, sign, value = text.partition("=")
+        if name == "bounds":
+            raise InputError("--set bounds: use --lower and --upper.")
         if name in _PARAMETERS:
             raise InputError(f"--set {name}: use --{name.replace('_', '-')}.")
         if not sign or not name.isidentifier():

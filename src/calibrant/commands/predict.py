@@ -1,5 +1,6 @@
 """calibrant predict: a table or a folder of tables with predictions, row by row."""
 
+import json
 import os
 import socket
 from collections import Counter
@@ -15,7 +16,8 @@ from calibrant._progress import Bar
 from calibrant._terminal import say
 from calibrant.commands import _console as cli
 from calibrant.errors import InputError
-from calibrant.storage import check_writable
+from calibrant.files import replace_file
+from calibrant.storage import SUMS, check_writable
 from calibrant.text import counted
 
 # Torch and numpy are imported where they are used: --help needs neither.
@@ -34,6 +36,8 @@ CHUNK = 16_384
 _OUTERMOST = 1e-6
 #: More notes than that on the files of a folder are left out.
 _MOST_NOTES = 20
+#: The file that says what made the predictions of a folder.
+_MAKER = "_predictions.json"
 _RULE = "a folder to predict must hold Parquet files only, or .csv and .tsv files only"
 
 
@@ -149,7 +153,8 @@ def predict_table(
     A folder of files gives a folder of predictions, a file for each under its name. A
     file that cannot be predicted leaves the others alone, and is told in ``failures``.
     The same call goes on after an interruption: files whose predictions are there, with
-    the columns asked for and not older than their input and the model, are skipped.
+    the columns asked for and not older than their input and the model, are skipped, if
+    the same model and options made them (``_predictions.json`` there tells).
 
     Parameters
     ----------
@@ -355,10 +360,15 @@ def _predict_folder(
             _FileJob(source, target / source.name, home, options, how)
             for source in sources
         ]
-        skipped = [job.source.name for job in jobs if job.is_finished()]
+        finished = [job.source.name for job in jobs if job.is_finished()]
+        made, maker = target / _MAKER, _maker(home, options, how)
+        # Those of another model, or by other options, are made again.
+        same = made.is_file() and made.read_bytes() == maker
+        skipped = finished if same else []
         jobs = [job for job in jobs if job.source.name not in set(skipped)]
         if not target.is_dir():
             target.mkdir()
+        replace_file(made, maker)
         for job in jobs:
             # Otherwise a file that fails now would leave a former model's predictions.
             job.target.unlink(missing_ok=True)
@@ -387,6 +397,16 @@ def _predict_folder(
         skipped=tuple(skipped),
         failures=tuple(sorted(failures)),
     )
+
+
+def _maker(home: Path, options: OutputOptions, how: Mapping[str, Any]) -> bytes:
+    """Say which model and options make the files of a folder."""
+    made = {
+        "model": (home / SUMS).read_text("utf-8").split(),
+        "columns": [*options.keep, *options.names],
+        "options": {name: repr(value) for name, value in sorted(how.items())},
+    }
+    return f"{json.dumps(made, indent=2)}\n".encode()
 
 
 def _on_cluster(

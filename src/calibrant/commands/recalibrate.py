@@ -123,7 +123,9 @@ def recalibrate_table(
     ]
     honest = loaded.moved(cross_fitted(corrected, folds), x)
     after = measuring.measure(honest, labeled, seed=seed)
+    trained, _, _ = str(loaded.about.get("plan", "members as loaded")).partition(";")
     refreshed = replace(loaded, regressor=regressor).with_about(
+        plan=f"{trained};{regressor.plan_.partition(';')[2]}",
         recalibrated={
             "table": source.name,
             "sha256": measuring.checksum(source),

@@ -399,7 +399,6 @@ def _networks(
         _check(
             column.ndim == 1
             and column.dtype == torch.long
-            and len(column) > 0
             and ((column >= 0) & (column < features)).all(),
             f"its bins must each name one of its {features} features",
         )

@@ -193,13 +193,20 @@ class Clones:
     def predict(self, x: Array) -> list[AbstractDistribution]:
         """Distributions of the target, one of batch shape ``(members, n)``."""
         predicted = [member(x) for member in self.members]
-        normal = stacked_normal(predicted)
-        if normal is None:
+        other = next((own for own in predicted if not isinstance(own, Gaussian)), None)
+        if other is not None:
             raise InputError(
-                f"learners must predict normal distributions to be blended, and "
-                f"{self.name} predicts {type(predicted[0]).__name__}. Use recalibrate."
+                "learners must predict normal distributions to be blended, and "
+                f"{self.name} predicts {type(other).__name__}. Use recalibrate."
             )
-        return [normal]
+        moments: Any = [(own.mean.double(), own.stddev.double()) for own in predicted]
+        means, spreads = map(torch.stack, zip(*moments, strict=True))
+        if means.shape[1:] != (len(x),) or not bool(means.isfinite().all()):
+            raise InputError(
+                f"learners must predict a finite mean for each of {len(x):,} rows, and "
+                f"{self.name} does not. Leave it out, or look at its predictions."
+            )
+        return [Gaussian(means, spreads)]
 
 
 def fit_clones(regressor: Any, table: Table, design: Design) -> Clones:  # noqa: ANN401

@@ -3,6 +3,7 @@
 import copy
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -186,12 +187,14 @@ def choose_strength(
 
 def sweep(
     strengths: Sequence[float], train: Callable[[float], Trained], *, rule: str
-) -> tuple[Trained, StrengthPath]:
+) -> tuple[Trained, StrengthPath, bool]:
     """Train with each strength of an ascending grid and choose one by rule.
 
     All start from the same weights and see the same batches. A strength whose training
-    diverges is not chosen. A training that is interrupted by hand is the last.
+    diverges is not chosen. A training that is interrupted by hand is the last, and the
+    third of what comes back says so.
     """
+    interrupted = False
     found: list[tuple[float, ...]] = []
     kept: dict[float, Trained] = {}
     failure: DivergedError | None = None
@@ -210,7 +213,8 @@ def sweep(
         # A better score later can only shut strengths out: keep all that are allowed.
         allowed = path.strengths[path.allowed].tolist()
         kept = {key: value for key, value in kept.items() if key in allowed}
-        if any(history.interrupted for history in histories):
+        interrupted = any(history.interrupted for history in histories)
+        if interrupted:
             break
     if path is None or not kept:
         raise failure or InputError(
@@ -219,7 +223,7 @@ def sweep(
         )
     measured = np.array(found).T  # with those that diverged last
     path = choose_strength(*measured, noise_floor=path.noise_floor, rule=rule)
-    return kept[path.chosen], path
+    return kept[path.chosen], path, interrupted
 
 
 def measures(pool: Pool) -> tuple[float, float, float]:
@@ -713,6 +717,9 @@ class CalibratedRegressor(DistributionRegressor):
         }
         reason = next((text for text, holds in reasons.items() if holds), "")
         if reason:
+            if any(not isinstance(name, str) for name in asked):
+                message = f"learners beside the networks are left out: {reason}."
+                warnings.warn(message, UserWarning, stacklevel=3)
             asked = tuple(name for name in asked if name == "network")
         elif "boosting" in asked:
             try:
@@ -751,13 +758,17 @@ class CalibratedRegressor(DistributionRegressor):
             learned = table.part(rows if apart is None else np.union1d(rows, apart[0]))
             folds = self._design(learned, "out_of_fold", seed, apart=apart is not None)
             own = (learned, folds)
-        trained, path = sweep(
+        trained, path, interrupted = sweep(
             sorted({float(strength) for strength in settings["strength_grid"]}),
             lambda strength: train(strength, *own),
             rule=settings["strength_rule"],
         )
-        if design.unseen is None:
+        if design.unseen is None and not interrupted:
             trained = train(path.chosen, table, design)
+        elif interrupted:
+            if design.unseen is None:
+                raise KeyboardInterrupt  # the sweep's members are not those of a model
+            trained[1][-1].interrupted = True  # whichever strength was chosen
         return trained, path.chosen, path
 
     def predict_distribution(self, X: Features) -> AbstractDistribution:
@@ -813,10 +824,12 @@ class CalibratedRegressor(DistributionRegressor):
         members = self.model_.members
         designs = [Design((rows[:0],) * len(own), rows) for own in members.families]
         pool = replace(members).pool(table, designs)
-        learned = fit_map(
-            pool, result._recalibrator(len(rows)), seed=seed_from(self.random_state)
-        )
+        chosen = result._recalibrator(len(rows))
+        learned = fit_map(pool, chosen, seed=seed_from(self.random_state))
         result.model_ = replace(self.model_, recalibrator=learned)
+        name = chosen if isinstance(chosen, str) else "your own"
+        trained, _, _ = getattr(self, "plan_", "members as loaded").partition(";")
+        result.plan_ = f"{trained}; map {name}, from {len(rows):,} newer rows."
         own = {"recalibrator": result.recalibrator}
         result.fitted_parameters_ = self.fitted_parameters_ | own
         return result
@@ -950,12 +963,13 @@ def _is_learner(value: Any) -> bool:  # noqa: ANN401
     """Whether this is the name of a family, or a regressor of scikit-learn's kind."""
     if isinstance(value, str):
         return value in ("network", "boosting")
-    return not isinstance(value, type) and hasattr(value, "predict")
+    needed = ("fit", "predict", "get_params")
+    return not isinstance(value, type) and all(hasattr(value, n) for n in needed)
 
 
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
     """Whether these are one number of a kind or more."""
-    if isinstance(values, str | Real) or len(values) == 0:
+    if values is None or isinstance(values, str | Real) or len(values) == 0:
         return False
     return all(isinstance(value, kind) for value in values)
 
@@ -967,7 +981,8 @@ def _whole(low: int, high: int, *, auto: bool = False) -> Rule:
         whole = isinstance(value, Integral) and low <= int(value) <= high
         return whole or (auto and _is_auto(value))
 
-    return fits, f"be a whole number from {low} to {high}"
+    rule = f"be a whole number from {low} to {high}"
+    return fits, f'{rule}, or "auto"' if auto else rule
 
 
 def _one_of(*choices: str | None) -> Rule:
@@ -977,8 +992,22 @@ def _one_of(*choices: str | None) -> Rule:
 
 _SHARE: Rule = (
     lambda value: _is_auto(value) or (isinstance(value, Real) and 0 < float(value) < 1),
-    "lie strictly between 0 and 1",
+    'lie strictly between 0 and 1, or be "auto"',
 )
+
+
+def _number(*others: str | None) -> Rule:
+    """Make the rule of a number, or one of these."""
+    words = [f'"{other}"' if other else "None" for other in others]
+
+    def fits(value: Any) -> bool:  # noqa: ANN401
+        if value is None or _is_auto(value):
+            return value in others
+        return isinstance(value, Real) and not isinstance(value, bool)
+
+    return fits, " or ".join(["be a number", *words])
+
+
 # For each setting whether a value fits, and what it must do. A slip of the finger in
 # members or folds must not fill the memory.
 _RULES: Mapping[str, Rule] = {
@@ -997,7 +1026,7 @@ _RULES: Mapping[str, Rule] = {
             and len(value) > 0
             and all(map(_is_learner, value))
         ),
-        'be a list of "network", "boosting" and regressors',
+        'be a list of "network", "boosting" and regressors (objects, not classes)',
     ),
     "hidden": (
         lambda value: _is_auto(value) or _is_list(value, Integral),
@@ -1007,6 +1036,11 @@ _RULES: Mapping[str, Rule] = {
         lambda value: value == "auto" or isinstance(value, Real),
         'be a number or "auto"',
     ),
+    **dict.fromkeys(("epochs", "batch_size"), _number("auto")),
+    **dict.fromkeys(("learning_rate", "weight_decay"), _number()),
+    **dict.fromkeys(("spread_floor", "dropout", "passes", "adversarial"), _number()),
+    "patience": _number("auto", None),
+    "gradient_clip": _number(None),
     "strength_grid": (lambda value: _is_list(value, Real), "be a list of numbers"),
     "loss": (
         lambda value: value not in ("squared_error", "absolute_error"),
@@ -1021,8 +1055,12 @@ _RULES: Mapping[str, Rule] = {
         "be a name or a head",
     ),
     "device": (
-        lambda value: not str(value).startswith("cuda") or torch.cuda.is_available(),
-        'be "auto" or "cpu" where torch finds no CUDA',
+        lambda value: (
+            value == "auto"
+            or re.fullmatch("cpu|mps", str(value)) is not None
+            or (str(value).startswith("cuda") and torch.cuda.is_available())
+        ),
+        'be "auto", "cpu", or another device that torch has here',
     ),
 }
 
