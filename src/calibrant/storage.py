@@ -358,7 +358,7 @@ def _despite_saves(target: Path, read: Callable[[Path], Result]) -> Result:
             time.sleep(_PAUSE)
     try:
         former = _left(target, "old") if _identity(target) is None else []
-        return read(former[-1] if former else target)
+        return read(former[-1][1] if former else target)
     except OSError as error:
         raise StorageError(
             f"{target} cannot be read: {error}. Its files must be such that you may "
@@ -440,8 +440,8 @@ def _place(target: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(new, ignore_errors=True)
         raise
     shutil.rmtree(old, ignore_errors=True)
-    for left in (*_left(target, "new"), *_left(target, "old")):
-        if time.time() - left.stat().st_ctime > _ABANDONED:
+    for since, left in (*_left(target, "new"), *_left(target, "old")):
+        if time.time() - since > _ABANDONED:
             shutil.rmtree(left, ignore_errors=True)
 
 
@@ -454,7 +454,10 @@ def _beside(target: Path) -> str:
     return f".{target.name[:40]}-{own}.calibrant-"
 
 
-def _left(target: Path, role: str) -> list[Path]:
-    """Folders that killed saves of this one left, the latest last."""
-    pattern = f"{glob.escape(_beside(target))}*.{role}"
-    return sorted(target.parent.glob(pattern), key=lambda left: left.stat().st_ctime)
+def _left(target: Path, role: str) -> list[tuple[float, Path]]:
+    """Folders that unfinished saves left, and since when, the latest last."""
+    found = []
+    for left in target.parent.glob(f"{glob.escape(_beside(target))}*.{role}"):
+        with contextlib.suppress(FileNotFoundError):  # another process has finished
+            found.append((left.stat().st_ctime, left))
+    return sorted(found)

@@ -123,6 +123,21 @@ def test_another_model_makes_all_files_again_and_other_options_want_a_folder(
     assert run(folder, parts, keep="id", strict=True).skipped == ()
 
 
+def test_another_model_that_is_interrupted_at_once_leaves_nothing_finished(
+    folder: Path, parts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(folder, parts)
+
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):  # of other options, so all are made anew
+            run(folder, parts, strict=True)
+    assert run(folder, parts, strict=True).skipped == ()
+
+
 def test_a_file_that_fails_leaves_the_others_and_no_former_output(
     folder: Path, parts: Path, scheduler: str | None, tmp_path: Path
 ) -> None:

@@ -94,6 +94,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"patience": "x"}, 'patience must be a number or "auto" or None, got'),
     ({"spread_floor": None}, "spread_floor must be a number, got None"),
     ({"device": "x"}, 'device must be "auto", "cpu"'),
+    ({"device": None}, 'device must be "auto", "cpu"'),
     ({"learners": [Path]}, "objects, not classes"),
     ({"validation_share": 1.5}, "validation_share must lie strictly between"),
     ({"hidden": 16}, r'numbers, as \(64,\), or "auto", got 16'),

@@ -368,10 +368,10 @@ def _predict_folder(
         jobs = [job for job in jobs if job.source.name not in set(skipped)]
         if not target.is_dir():
             target.mkdir()
-        replace_file(made, maker)
         for job in jobs:
             # Otherwise a file that fails now would leave a former model's predictions.
             job.target.unlink(missing_ok=True)
+        replace_file(made, maker)  # last: after an interruption all are made again
         here = ((job, _predict_file(job, loaded)) for job in jobs)
         outcomes = here if client is None else _on_cluster(client, jobs)
         done: dict[str, TablePrediction] = {}

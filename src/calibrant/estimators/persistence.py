@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -482,5 +483,5 @@ def _trees(arrays: Mapping[str, Tensor], features: int) -> BoostedTrees:
     )
     for name in ("left", "right"):
         found[name] = found[name].view(np.uint64)
-    of_forest = {name: found.pop(name) for name in [*found][:5]}
+    of_forest = {field.name: found.pop(field.name) for field in fields(Forest)}
     return BoostedTrees(Forest(**of_forest), **found)

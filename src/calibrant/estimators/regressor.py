@@ -3,7 +3,6 @@
 import copy
 import math
 import os
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -582,7 +581,8 @@ class CalibratedRegressor(DistributionRegressor):
         ------
         KeyboardInterrupt
             The training was interrupted by hand (Ctrl-C). After an epoch or more, the
-            model can still predict, with its best weights so far.
+            model can still predict, with its best weights so far; where
+            ``strength="auto"`` trains the model after the sweep, not before that.
         """
         settings = self.check_settings()
         table = read_table(
@@ -635,11 +635,11 @@ class CalibratedRegressor(DistributionRegressor):
             trained, strength, path = self._chosen(table, design, train, seed)
             networks, histories, seen = trained
             families, designs = [networks], [design]
+            if any(history.interrupted and not history.loss for history in histories):
+                raise KeyboardInterrupt  # not one epoch: there is no best model so far
             if "boosting" in learners:  # what their trees must improve on
                 unseen = design.weights(tuple(range(design.pool_size)))
                 rival = blend(networks).pools(seen.members, [unseen])[0]
-            if any(history.interrupted and not history.loss for history in histories):
-                raise KeyboardInterrupt  # not one epoch: there is no best model so far
         interrupted = any(history.interrupted for history in histories)
         moved = replace(table, y=targets(table.y))
         others = [name for name in learners if name != "network"]
@@ -967,6 +967,14 @@ def _is_learner(value: Any) -> bool:  # noqa: ANN401
     return not isinstance(value, type) and all(hasattr(value, n) for n in needed)
 
 
+def _is_device(value: Any) -> bool:  # noqa: ANN401
+    """Whether torch knows this device, and has it if it is a CUDA device."""
+    try:
+        return torch.device(value).type != "cuda" or torch.cuda.is_available()
+    except (RuntimeError, TypeError):
+        return False
+
+
 def _is_list(values: Any, kind: type) -> bool:  # noqa: ANN401
     """Whether these are one number of a kind or more."""
     if values is None or isinstance(values, str | Real) or len(values) == 0:
@@ -1055,11 +1063,7 @@ _RULES: Mapping[str, Rule] = {
         "be a name or a head",
     ),
     "device": (
-        lambda value: (
-            value == "auto"
-            or re.fullmatch("cpu|mps", str(value)) is not None
-            or (str(value).startswith("cuda") and torch.cuda.is_available())
-        ),
+        lambda value: _is_auto(value) or _is_device(value),
         'be "auto", "cpu", or another device that torch has here',
     ),
 }
